@@ -1,0 +1,3 @@
+"""DSpine speculative decoding for SGLang."""
+
+__version__ = "0.1.0"
