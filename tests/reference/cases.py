@@ -1,0 +1,82 @@
+"""The golden cases, and small random drafters for the properties."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from sglang_dspine.config import DraftConfig
+from sglang_dspine.reference import DEFAULT, Drafter
+
+VECTORS = Path(__file__).parents[1] / "data" / "vectors"
+CASES = ("full", "window")
+DTYPES = {"f64": torch.float64, "f32": torch.float32}
+
+
+def config_of(case: str) -> DraftConfig:
+    raw = json.loads((VECTORS / case / "config.json").read_text())
+    dflash, dspine = raw["dflash_config"], raw["dspine_config"]
+    return DraftConfig(
+        hidden_size=raw["hidden_size"],
+        num_layers=raw["num_hidden_layers"],
+        num_heads=raw["num_attention_heads"],
+        num_kv_heads=raw["num_key_value_heads"],
+        head_dim=raw["head_dim"],
+        intermediate_size=raw["intermediate_size"],
+        vocab_size=raw["vocab_size"],
+        block_size=dflash["block_size"],
+        mask_token_id=dflash["mask_token_id"],
+        target_layer_ids=tuple(dflash["target_layer_ids"]),
+        num_target_layers=raw["num_target_layers"],
+        transfer_rank=dspine["transfer_rank"],
+        message_size=dspine["message_size"],
+        top_k=dspine["top_k"],
+        rms_norm_eps=raw["rms_norm_eps"],
+        rope_theta=raw["rope_parameters"]["rope_theta"],
+        rope_scaling=None,
+        max_position_embeddings=raw["max_position_embeddings"],
+        layer_types=tuple(raw["layer_types"]),
+        sliding_window=raw["sliding_window"],
+    )
+
+
+@cache
+def tensors(case: str, name: str) -> dict[str, torch.Tensor]:
+    return load_file(VECTORS / case / f"{name}.safetensors")
+
+
+def weights_of(case: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    return {k: v.to(dtype) for k, v in tensors(case, "model").items() if v.is_floating_point()}
+
+
+def drafter_of(case: str, dtype: torch.dtype, arithmetic=DEFAULT, low_rank=False, **changed) -> Drafter:
+    """A golden drafter; `changed` replaces weights, dots in their names written as double underscores."""
+    weights = weights_of(case, dtype) | {k.replace("__", "."): v.to(dtype) for k, v in changed.items()}
+    target = tensors(case, "vectors")
+    return Drafter(
+        config_of(case),
+        weights,
+        target["target.embed"].to(dtype),
+        target["target.lm_head"].to(dtype),
+        arithmetic=arithmetic,
+        low_rank=low_rank,
+    )
+
+
+def golden(case: str, dtype_name: str, index: int) -> dict[str, torch.Tensor]:
+    prefix = f"{dtype_name}.{index}."
+    return {k.removeprefix(prefix): v for k, v in tensors(case, "vectors").items() if k.startswith(prefix)}
+
+
+def random_inputs(
+    case: str, seed: int, blocks: int, span: int, dtype=torch.float64
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random captured layers [N, S, taps·H] and anchors [N] of a golden drafter's shapes."""
+    config, generator = config_of(case), torch.Generator().manual_seed(seed)
+    width = len(config.target_layer_ids) * config.hidden_size
+    taps = torch.randn(blocks, span, width, generator=generator, dtype=torch.float64).to(dtype)
+    return taps, torch.randint(config.vocab_size, (blocks,), generator=generator)
