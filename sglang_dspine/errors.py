@@ -1,5 +1,9 @@
 """Errors a user meets. Each message says what was found, what was expected and what to do."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class DSpineError(ValueError):
     """Base of all errors raised on bad input."""
@@ -8,7 +12,9 @@ class DSpineError(ValueError):
 class CheckpointError(DSpineError):
     """A drafter checkpoint that must not be served."""
 
-    def __init__(self, where: str, what: str, *, expected: object = None, found: object = None, hint: str = ""):
+    def __init__(
+        self, where: str, what: str, *, expected: object = None, found: object = None, hint: str = ""
+    ):
         parts = [f"{where}: {what}"]
         if expected is not None:
             parts.append(f"expected {expected}")
@@ -18,6 +24,14 @@ class CheckpointError(DSpineError):
             parts.append(hint)
         super().__init__("; ".join(parts))
         self.where, self.what, self.expected, self.found = where, what, expected, found
+
+    @classmethod
+    def together(cls, where: str, problems: Sequence[CheckpointError]) -> CheckpointError:
+        """One error that lists every problem found, so that one start shows all there is to mend."""
+        if len(problems) == 1:
+            return problems[0]
+        listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, 1))
+        return cls(where, f"{len(problems)} problems{listed}")
 
 
 class FlagError(DSpineError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ARCHITECTURE = "DSpineDraftModel"  # as config.json names it
+
 
 @dataclass(frozen=True)
 class DraftConfig:
@@ -25,7 +27,7 @@ class DraftConfig:
     top_k: int  # [K] candidates per row
     rms_norm_eps: float
     rope_theta: float
-    rope_scaling: dict | None  # e.g. YaRN; None for plain RoPE
+    rope_scaling: dict | None  # YaRN with every default spelled out (see rope.py); None for plain RoPE
     max_position_embeddings: int
     layer_types: tuple[str, ...]  # "full_attention" or "sliding_attention", one a layer
     sliding_window: int | None  # row q sees context positions >= q - (window - 1)
@@ -34,6 +36,13 @@ class DraftConfig:
     def num_proposals(self) -> int:
         """Proposals a block yields: B - 1 (15 for b16)."""
         return self.block_size - 1
+
+    @property
+    def rope_range(self) -> int:
+        """Positions 0 .. rope_range - 1 lie inside the range the drafter's RoPE was made for."""
+        if self.rope_scaling is None:
+            return self.max_position_embeddings
+        return int(self.rope_scaling["factor"] * self.rope_scaling["original_max_position_embeddings"])
 
     def window_of(self, layer: int) -> int | None:
         """Attention window of a layer in positions, or None for full attention."""
