@@ -24,6 +24,12 @@ class CheckpointError(DSpineError):
             parts.append(hint)
         super().__init__("; ".join(parts))
         self.where, self.what, self.expected, self.found = where, what, expected, found
+        self._listed: tuple[CheckpointError, ...] = ()
+
+    @property
+    def problems(self) -> tuple[CheckpointError, ...]:
+        """The errors it stands for: itself, or those that `together` joined."""
+        return self._listed or (self,)
 
     @classmethod
     def together(cls, where: str, problems: Sequence[CheckpointError]) -> CheckpointError:
@@ -31,7 +37,9 @@ class CheckpointError(DSpineError):
         if len(problems) == 1:
             return problems[0]
         listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, 1))
-        return cls(where, f"{len(problems)} problems{listed}")
+        error = cls(where, f"{len(problems)} problems{listed}")
+        error._listed = tuple(problems)
+        return error
 
 
 class FlagError(DSpineError):
