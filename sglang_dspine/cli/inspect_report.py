@@ -89,15 +89,13 @@ def show(findings: dict[str, Any], console: Console | None = None) -> None:
 def _settings(config: DraftConfig) -> list[tuple[str, str]]:
     rope = "plain" if config.rope_scaling is None else f"YaRN x{config.rope_scaling['factor']:g}"
     sliding = sum(kind == "sliding_attention" for kind in config.layer_types)
+    taps = ", ".join(map(str, config.target_layer_ids))
     window = (
         f"{config.sliding_window} positions in {sliding} of {config.num_layers} layers" if sliding else "none"
     )
     return [
         ("block", f"{config.block_size} rows: the anchor and {config.num_proposals} proposals"),
-        (
-            "taps",
-            f"{', '.join(map(str, config.target_layer_ids))} of {config.num_target_layers or 'unknown'} target layers",
-        ),
+        ("taps", f"{taps} of {config.num_target_layers or 'unknown'} target layers"),
         ("mask token", str(config.mask_token_id)),
         ("window", window),
         ("rope", f"{rope}, theta {config.rope_theta:g}, positions 0 .. {config.rope_range - 1}"),
