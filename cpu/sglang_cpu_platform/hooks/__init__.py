@@ -1,0 +1,11 @@
+"""Everything that is changed inside SGLang, one reason per file."""
+
+from __future__ import annotations
+
+from . import attention, dflash, dtype, gated_norm, paging, recurrent_state, streams
+
+
+def install() -> None:
+    """Called once per process, while SGLang loads its plugins."""
+    for part in (attention, dflash, dtype, gated_norm, paging, recurrent_state, streams):
+        part.install()
