@@ -17,7 +17,8 @@ class Arithmetic:
         float32 is what the public training code uses, float64 models included.
     fixed_order: add by halving, elementwise. A BLAS may pick another summation order when the number of
         rows changes; halving gives the same bits for any number of rows, and trailing zeros (masked or
-        padded positions) never change a sum. Slow, for proofs only.
+        padded positions) never change a sum. The sigmoid is spelt out for the same reason: torch's rounds
+        differently inside and outside its vector loop. Slow, for proofs only.
     """
 
     wide: torch.dtype = torch.float32
@@ -49,6 +50,14 @@ class Arithmetic:
         wide = x.to(self.wide)
         mean_square = self.sum(wide.square()).unsqueeze(-1) / x.shape[-1]
         return weight * (wide * torch.rsqrt(mean_square + eps)).to(x.dtype)
+
+    def sigmoid(self, x: Tensor) -> Tensor:
+        """1 / (1 + exp(-x)): [...] -> [...]."""
+        return 1 / (1 + (-x).exp()) if self.fixed_order else torch.sigmoid(x)
+
+    def silu(self, x: Tensor) -> Tensor:
+        """x sigmoid(x): [...] -> [...]."""
+        return x * self.sigmoid(x) if self.fixed_order else F.silu(x)
 
     def softmax(self, x: Tensor) -> Tensor:
         """Softmax over the last axis, in `wide`: [..., n] -> [..., n]."""

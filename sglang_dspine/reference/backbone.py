@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from sglang_dspine.config import DraftConfig
 
@@ -96,7 +95,7 @@ def attention(
 
 def mlp(x: Tensor, layer: Weights, arithmetic: Arithmetic = DEFAULT) -> Tensor:
     """SwiGLU: [N, B, H] -> [N, B, H]."""
-    gate = F.silu(arithmetic.product(x, layer["mlp.gate_proj.weight"]))
+    gate = arithmetic.silu(arithmetic.product(x, layer["mlp.gate_proj.weight"]))
     up = arithmetic.product(x, layer["mlp.up_proj.weight"])
     return arithmetic.product(gate * up, layer["mlp.down_proj.weight"])
 

@@ -70,7 +70,7 @@ def bridge_write(
     write W [H, m] -> [..., H].
     """
     gate = arithmetic.product(f, bridge.receiver_gate) + arithmetic.product(p, bridge.predecessor_gate)
-    message = torch.sigmoid(gate + bridge.bias) * arithmetic.product(p, bridge.message)  # [..., m]
+    message = arithmetic.sigmoid(gate + bridge.bias) * arithmetic.product(p, bridge.message)  # [..., m]
     scale = (arithmetic.length(h) / math.sqrt(h.shape[-1])).to(h.dtype)  # [..., 1]
     return h + scale * arithmetic.product(message, write)
 

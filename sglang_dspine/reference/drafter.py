@@ -72,7 +72,10 @@ class Drafter:
     def forward(self, taps: Tensor, anchor: Tensor, lengths: Tensor, rows: int) -> DraftStates:
         """taps [N, S, taps·H], anchor [N], lengths [N] (context rows that count) -> states of `rows` rows."""
         context = project_context(taps, self.weights, self.config, self.arithmetic)  # [N, S, H]
-        h = self.embed[self.block_tokens(anchor, rows)]  # [N, B, H]
+        return self.run(self.embed[self.block_tokens(anchor, rows)], context, anchor, lengths)
+
+    def run(self, h: Tensor, context: Tensor, anchor: Tensor, lengths: Tensor) -> DraftStates:
+        """Layers and bridge on embedded rows h [N, B, H] over a projected context [N, S, H]."""
         seen = []
         for layer in range(self.config.num_layers):
             before = draft_layer(h, context, lengths, layer, self.weights, self.config, self.arithmetic)

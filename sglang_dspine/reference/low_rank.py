@@ -75,7 +75,7 @@ def transition_table_low_rank(
     s = (square / size).sqrt()
 
     receiver = arithmetic.product(f.to(wide), low_rank.receiver_gate.to(wide)).unsqueeze(2)  # [N, R, 1, m]
-    gate = torch.sigmoid(receiver + low_rank.gate_of[previous].to(wide) + low_rank.bias.to(wide))
+    gate = arithmetic.sigmoid(receiver + low_rank.gate_of[previous].to(wide) + low_rank.bias.to(wide))
     z = gate * low_rank.message_of[previous].to(wide)  # [N, R, K, m]
 
     t = arithmetic.product(x, low_rank.write.to(wide).mT)  # Wᵀx [N, R, m]

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from hypothesis import settings
 from safetensors.torch import load_file
 
 from sglang_dspine.config import DraftConfig
@@ -14,6 +15,7 @@ from sglang_dspine.reference import DEFAULT, Drafter
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 CASES = ("full", "window")
+few = settings(max_examples=12, deadline=None, derandomize=True)  # a block costs tens of milliseconds
 DTYPES = {"f64": torch.float64, "f32": torch.float32}
 
 
@@ -80,3 +82,10 @@ def random_inputs(
     width = len(config.target_layer_ids) * config.hidden_size
     taps = torch.randn(blocks, span, width, generator=generator, dtype=torch.float64).to(dtype)
     return taps, torch.randint(config.vocab_size, (blocks,), generator=generator)
+
+
+def silent(case: str) -> dict[str, torch.Tensor]:
+    """Changes that leave the bridge nothing to write, for `drafter_of`."""
+    config = config_of(case)
+    zeros = torch.zeros(config.hidden_size, config.message_size)
+    return {f"injection__writes__{i}__weight": zeros for i in range(config.num_layers)}

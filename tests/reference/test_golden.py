@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sglang_dspine.reference import DEFAULT, FIXED_FLOAT64, FLOAT64, greedy_walk
+from sglang_dspine.reference import DEFAULT, FIXED_FLOAT64, FLOAT64, Drafter, greedy_walk
 
 from .cases import CASES, DTYPES, drafter_of, golden
 
@@ -41,6 +41,19 @@ def test_every_key_is_reproduced(case, dtype, index):
 @pytest.mark.parametrize("arithmetic", [FLOAT64, FIXED_FLOAT64], ids=["blas", "fixed"])
 def test_purely_float64_agrees_within_what_float32_statistics_cost(case, index, arithmetic):
     check(*propose(case, "f64", index, arithmetic), tolerance=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_bfloat16_drafter_stays_within_its_rounding(case):
+    """Against the same rounded weights and inputs in float64: 5 % of the largest value after all layers."""
+    given, rounded = golden(case, "f32", 1), drafter_of(case, torch.bfloat16)
+    weights = {name: weight.double() for name, weight in rounded.weights.items()}
+    exact = Drafter(rounded.config, weights, rounded.embed.double(), rounded.head.double())
+    taps = given["target_features"][None].bfloat16()
+    found, truth = rounded.propose(taps, given["anchor"]), exact.propose(taps.double(), given["anchor"])
+    assert found.block_hidden.dtype == torch.bfloat16 and found.scores.dtype == torch.float32
+    for key in NUMBERS[:3]:
+        assert 1e-4 < worst(getattr(found, key).double(), getattr(truth, key)) < 5e-2, key
 
 
 @pytest.mark.parametrize(("case", "dtype", "index"), EVERY)
