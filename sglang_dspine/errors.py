@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_LISTED = 20  # problems of one message: a wholly different model would name hundreds of tensors
+
 
 class DSpineError(ValueError):
     """Base of all errors raised on bad input."""
@@ -33,11 +35,16 @@ class CheckpointError(DSpineError):
 
     @classmethod
     def together(cls, where: str, problems: Sequence[CheckpointError]) -> CheckpointError:
-        """One error that lists every problem found, so that one start shows all there is to mend."""
+        """One error for every problem found, so that one start shows all there is to mend.
+
+        The message lists the first `_LISTED`; `problems` keeps them all.
+        """
         if len(problems) == 1:
             return problems[0]
-        listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, 1))
-        error = cls(where, f"{len(problems)} problems{listed}")
+        lines = [f"\n  {number}. {problem}" for number, problem in enumerate(problems[:_LISTED], 1)]
+        if len(problems) > _LISTED:
+            lines.append(f"\n  and {len(problems) - _LISTED} more; `sglang-dspine inspect` lists them all")
+        error = cls(where, f"{len(problems)} problems{''.join(lines)}")
         error._listed = tuple(problems)
         return error
 

@@ -27,7 +27,6 @@ def detect_layout(tensors: Mapping[str, Stored]) -> Layout:
     codes = tensors.get("transfer_codes")
     if codes is not None and codes.file.name == TRANSFER_FILE:
         return Layout.REFERENCE
-    scaled = any(name.endswith(".weight" + SCALE_SUFFIX) for name in tensors)
-    if scaled or any(stored.dtype.startswith("F8_") for stored in tensors.values()):
+    if any(stored.dtype.startswith("F8_") for stored in tensors.values()):
         return Layout.FP8
     return Layout.SPECFORGE

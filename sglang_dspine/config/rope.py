@@ -29,7 +29,7 @@ def read_rope(fields: Fields) -> dict[str, Any]:
     The scaling may stand in `rope_parameters` (transformers 5) or `rope_scaling` (before); a kind that
     is neither plain nor YaRN is refused, and so is a parameter that would change the angles unseen.
     """
-    theta = fields.number("rope_parameters.rope_theta", "rope_theta", "rope_scaling.rope_theta")
+    theta = fields.number("rope_parameters.rope_theta", "rope_theta", "rope_scaling.rope_theta", low=1.0)
     places = [place for place in ("rope_parameters", "rope_scaling") if fields.at(place) is not ABSENT]
     scalings = [_read_scaling(fields, place) for place in places]
     if len(scalings) == 2 and scalings[0] != scalings[1]:
@@ -111,3 +111,16 @@ def _read_yarn(fields: Fields, place: str) -> dict[str, Any] | None:
 def _magnitude(factor: float, mscale: float) -> float:
     """YaRN's attention temperature (arXiv 2309.00071, section 3.4), scaled by mscale."""
     return 0.1 * mscale * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
+def sglang_rope_scaling(rope_scaling: dict[str, Any] | None) -> dict[str, Any] | None:
+    """DraftConfig.rope_scaling as SGLang's get_rope takes it.
+
+    SGLang computes YaRN's default magnitude itself and reads no `attention_factor`, only an
+    `attn_factor` that multiplies the default (layers/rotary_embedding/yarn.py).
+    """
+    if rope_scaling is None:
+        return None
+    scaling = dict(rope_scaling)
+    attention = scaling.pop("attention_factor")
+    return scaling | {"attn_factor": attention / _magnitude(scaling["factor"], 1.0)}

@@ -1,0 +1,40 @@
+"""The command line starts fast and keeps its commands apart."""
+
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+from sglang_dspine.cli.main import COMMANDS, app
+
+HEAVY = ("torch", "numpy", "sglang", "transformers", "safetensors")
+
+
+def test_a_start_imports_nothing_heavy():
+    """In a process of its own: here pytest has long imported everything."""
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from sglang_dspine.cli.main import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_every_command_of_the_table_can_be_called_for_help():
+    listing = CliRunner().invoke(app, ["--help"]).output
+    for name in COMMANDS:
+        result = CliRunner().invoke(app, [name, "--help"])
+        assert result.exit_code == 0 and name in listing, name
+
+
+def test_an_unknown_command_is_refused():
+    result = CliRunner().invoke(app, ["inspekt"])
+    assert result.exit_code == 2 and "inspekt" in result.output
+
+
+def test_a_broken_command_leaves_the_others_working(monkeypatch):
+    monkeypatch.setitem(COMMANDS, "broken", "no_such_module")
+    assert CliRunner().invoke(app, ["inspect", "--help"]).exit_code == 0
