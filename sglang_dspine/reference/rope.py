@@ -34,46 +34,32 @@ def frequencies(config: DraftConfig, dtype: torch.dtype) -> tuple[Tensor, float]
     """Radians per position of each pair, [head_dim / 2], and the factor on cosine and sine."""
     dim = config.head_dim
     frequency = config.rope_theta ** (-torch.arange(0, dim, 2, dtype=dtype) / dim)
-    scaling = config.rope_scaling or {}
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind == "default":
+    if config.rope_scaling is None:
         return frequency, 1.0
-    if kind != "yarn":
-        raise DSpineError(f"rope type {kind!r}: the drafter knows 'default' and 'yarn'")
-    return yarn(frequency, scaling, config)
+    if config.rope_scaling["rope_type"] != "yarn":
+        raise DSpineError(
+            f"rope_type: expected 'yarn' or no scaling, found {config.rope_scaling['rope_type']!r}"
+        )
+    return yarn(frequency, config), config.rope_scaling["attention_factor"]
 
 
-def yarn(frequency: Tensor, scaling: dict, config: DraftConfig) -> tuple[Tensor, float]:
-    """Slow pairs interpolated, fast pairs kept, a ramp between. Source: YaRN (arXiv 2309.00071), section 3.
+def yarn(frequency: Tensor, config: DraftConfig) -> Tensor:
+    """Slow pairs stretched, fast pairs kept, a ramp between: [head_dim / 2] -> the same.
 
-    A pair that turns more than `beta_fast` times within the original length has seen all its phases in
-    training and stays; one that turns less than `beta_slow` times is stretched by `factor`.
+    A pair that turns more than `beta_fast` times within the original length has met all its phases in
+    training and stays; one that turns less than `beta_slow` times is slowed by `factor`.
+    Source: YaRN (arXiv 2309.00071), section 3.2.
     """
-    dim = config.head_dim
-    original = scaling.get("original_max_position_embeddings") or config.max_position_embeddings
-    factor = scaling.get("factor") or config.max_position_embeddings / original
+    dim, scaling = config.head_dim, config.rope_scaling or {}
 
     def pair_turning(times: float) -> float:
-        return dim * math.log(original / (times * 2 * math.pi)) / (2 * math.log(config.rope_theta))
+        turns = scaling["original_max_position_embeddings"] / (times * 2 * math.pi)
+        return dim * math.log(turns) / (2 * math.log(config.rope_theta))
 
-    low = pair_turning(scaling.get("beta_fast") or 32)
-    high = pair_turning(scaling.get("beta_slow") or 1)
-    if scaling.get("truncate", True):
+    low, high = pair_turning(scaling["beta_fast"]), pair_turning(scaling["beta_slow"])
+    if scaling["truncate"]:
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, dim - 1)
-    ramp = (torch.arange(dim // 2, dtype=frequency.dtype) - low) / max(high - low, 0.001)
-    stretched = ramp.clamp(0, 1)
-    return frequency * (1 - stretched) + frequency / factor * stretched, yarn_amplitude(scaling, factor)
-
-
-def yarn_amplitude(scaling: dict, factor: float) -> float:
-    """Factor on cosine and sine, hence its square on attention logits."""
-
-    def of(mscale: float) -> float:
-        return 1.0 if factor <= 1 else 0.1 * mscale * math.log(factor) + 1.0
-
-    if scaling.get("attention_factor") is not None:
-        return scaling["attention_factor"]
-    if scaling.get("mscale") and scaling.get("mscale_all_dim"):
-        return of(scaling["mscale"]) / of(scaling["mscale_all_dim"])
-    return of(1.0)
+    width = high - low or 0.001  # an empty ramp is a step
+    stretched = ((torch.arange(dim // 2, dtype=frequency.dtype) - low) / width).clamp(0, 1)
+    return frequency * (1 - stretched) + frequency / scaling["factor"] * stretched

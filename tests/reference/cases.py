@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import torch
 from hypothesis import settings
 from safetensors.torch import load_file
 
-from sglang_dspine.config import DraftConfig
+from sglang_dspine.config import DraftConfig, load_config
 from sglang_dspine.reference import DEFAULT, Drafter
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
@@ -20,30 +19,7 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32}
 
 
 def config_of(case: str) -> DraftConfig:
-    raw = json.loads((VECTORS / case / "config.json").read_text())
-    dflash, dspine = raw["dflash_config"], raw["dspine_config"]
-    return DraftConfig(
-        hidden_size=raw["hidden_size"],
-        num_layers=raw["num_hidden_layers"],
-        num_heads=raw["num_attention_heads"],
-        num_kv_heads=raw["num_key_value_heads"],
-        head_dim=raw["head_dim"],
-        intermediate_size=raw["intermediate_size"],
-        vocab_size=raw["vocab_size"],
-        block_size=dflash["block_size"],
-        mask_token_id=dflash["mask_token_id"],
-        target_layer_ids=tuple(dflash["target_layer_ids"]),
-        num_target_layers=raw["num_target_layers"],
-        transfer_rank=dspine["transfer_rank"],
-        message_size=dspine["message_size"],
-        top_k=dspine["top_k"],
-        rms_norm_eps=raw["rms_norm_eps"],
-        rope_theta=raw["rope_parameters"]["rope_theta"],
-        rope_scaling=None,
-        max_position_embeddings=raw["max_position_embeddings"],
-        layer_types=tuple(raw["layer_types"]),
-        sliding_window=raw["sliding_window"],
-    )
+    return load_config(VECTORS / case)
 
 
 @cache

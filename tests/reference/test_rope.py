@@ -1,20 +1,25 @@
 """Rotary angles: plain, and YaRN as transformers reads the same config."""
 
 import dataclasses
+import json
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sglang_dspine.config import parse_config
 from sglang_dspine.errors import DSpineError
 from sglang_dspine.reference.rope import frequencies, rotary, rotate
 
-from .cases import config_of, few
+from .cases import VECTORS, few
 
 
 def scaled(scaling, **changed):
-    return dataclasses.replace(config_of("window"), rope_scaling=scaling, **changed)
+    """A golden config.json with other rotary parameters, as the parser reads it."""
+    raw = json.loads((VECTORS / "window" / "config.json").read_text()) | {"max_position_embeddings": 65536}
+    rope = {"rope_theta": changed.pop("rope_theta", 1e4), "rope_type": "default"} | (scaling or {})
+    return parse_config(raw | {"rope_parameters": rope} | changed, "config.json")
 
 
 YARN = st.fixed_dictionaries(
@@ -44,7 +49,7 @@ def test_yarn_is_what_transformers_computes(scaling, theta, head_dim):
         head_dim=head_dim, max_position_embeddings=65536, rope_parameters=scaling | {"rope_theta": theta}
     )
     expected, amplitude = ROPE_INIT_FUNCTIONS["yarn"](theirs, torch.device("cpu"))
-    config = scaled(scaling, rope_theta=theta, head_dim=head_dim, max_position_embeddings=65536)
+    config = scaled(scaling, rope_theta=theta, head_dim=head_dim)
     found, factor = frequencies(config, torch.float32)
     torch.testing.assert_close(found, expected, rtol=2e-6, atol=0)
     assert factor == pytest.approx(amplitude)
@@ -68,5 +73,6 @@ def test_rotation_turns_pairs_and_keeps_lengths():
 
 
 def test_an_unknown_scaling_is_refused():
+    config = dataclasses.replace(scaled(None), rope_scaling={"rope_type": "longrope"})
     with pytest.raises(DSpineError, match="longrope"):
-        frequencies(scaled({"rope_type": "longrope"}), torch.float32)
+        frequencies(config, torch.float32)
