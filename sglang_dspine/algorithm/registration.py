@@ -1,0 +1,32 @@
+"""Register DSPINE with SGLang's algorithm registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..plugin import ALGORITHM
+
+
+def register_algorithm() -> None:
+    """Idempotent: SGLang may load plugins more than once in a process that forks."""
+    from sglang.srt.speculative import spec_registry
+    from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+    from .spec import DSpineSpecAlgo
+
+    if spec_registry.get_spec(ALGORITHM) is None:
+        SpeculativeAlgorithm.register(ALGORITHM, supports_overlap=True, spec_class=DSpineSpecAlgo)(worker_class)
+    from .tokenizer_workers import teach_tokenizer_workers
+
+    teach_tokenizer_workers()
+
+
+def worker_class(server_args: Any) -> type:
+    """Called in the scheduler process only: the heavy imports happen here."""
+    from sglang.srt.models.registry import ModelRegistry
+
+    from ..model.dspine import DSpineDraftModel
+    from ..worker.dspine_worker import DSpineWorker
+
+    ModelRegistry.models.setdefault(DSpineDraftModel.__name__, DSpineDraftModel)
+    return DSpineWorker

@@ -1,0 +1,1 @@
+"""What this plugin relies on in SGLang, and the check of it."""

@@ -1,0 +1,1 @@
+"""From the drafter's last hidden states to proposed tokens: candidates, transition table, walk."""

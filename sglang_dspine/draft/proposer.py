@@ -1,0 +1,59 @@
+"""The tail of a draft forward: candidates, table and walk, into buffers of fixed address.
+
+Runs inside the captured draft graph; sampling parameters are staged before a replay and results read after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..config import DraftConfig
+from ..model.bridge import Bridge
+from .head import TargetHead
+from .table import TransitionTable
+from .walk import walk
+
+MIN_TEMPERATURE = 1e-5  # a sampled request this cold is a greedy one up to fp32
+
+
+class Proposer:
+    """Proposal of the last draft forward: `tokens`, `candidates`, `q` (rows beyond the batch are stale)."""
+
+    def __init__(self, config: DraftConfig, bridge: Bridge, norm: Any, lm_head: Any, max_batch: int) -> None:
+        self.head = TargetHead(lm_head, config.vocab_size)
+        self.table = TransitionTable(bridge, norm.weight, config.rms_norm_eps, self.head)
+        self.top_k = config.top_k
+        device, rows = norm.weight.device, config.num_proposals
+        self.temperatures = torch.ones(max_batch, dtype=torch.float32, device=device)
+        self.greedy = torch.ones(max_batch, dtype=torch.bool, device=device)
+        self.uniforms = torch.zeros(max_batch, rows, dtype=torch.float32, device=device)
+        self.tokens = torch.zeros(max_batch, rows, dtype=torch.int64, device=device)
+        self.candidates = torch.zeros(max_batch, rows, self.top_k, dtype=torch.int64, device=device)
+        self.q = torch.zeros(max_batch, rows, self.top_k, dtype=torch.float32, device=device)
+        self.scores: torch.Tensor | None = None  # table of the last eager forward, for tests and tools
+
+    def stage(self, batch_size: int, sampling_info: Any) -> None:
+        """Set temperatures and greedy flags of the coming batch; all greedy without sampling info."""
+        if sampling_info is None or sampling_info.is_all_greedy:
+            self.greedy[:batch_size].fill_(True)
+            self.temperatures[:batch_size].fill_(1.0)
+            return
+        self.greedy[:batch_size].copy_(sampling_info.top_ks.view(-1)[:batch_size] <= 1)
+        self.temperatures[:batch_size].copy_(
+            sampling_info.temperatures.view(-1)[:batch_size].float().clamp_min(MIN_TEMPERATURE)
+        )
+
+    def __call__(self, u: torch.Tensor, x: torch.Tensor, receive: torch.Tensor, anchor: torch.Tensor) -> None:
+        """u, x [N, R, H]; receive [N, R, m]; anchor [N]. R = rows of this forward less the anchor's."""
+        n, rows, hidden = u.shape
+        candidates = self.head.top_k(u.reshape(-1, hidden), self.top_k).view(n, rows, self.top_k)
+        scores = self.table(x, receive, candidates, anchor)
+        # drawn in the graph: every replay advances the generator
+        uniforms = self.uniforms[:n, :rows].uniform_()
+        tokens, q = walk(candidates, scores, self.temperatures[:n], self.greedy[:n], uniforms)
+        self.tokens[:n, :rows].copy_(tokens)
+        self.candidates[:n, :rows].copy_(candidates)
+        self.q[:n, :rows].copy_(q)
+        self.scores = scores

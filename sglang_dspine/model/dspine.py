@@ -1,0 +1,90 @@
+"""`DSpineDraftModel`: SGLang's DFlash backbone, causal, with the code bridge after every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from sglang.srt.layers.logits_processor import LogitsProcessorOutput
+from sglang.srt.models.dflash import DFlashDraftModel
+
+from ..checkpoint.read import iter_checkpoint
+from ..config import DraftConfig
+from ..config.parse import parse_config
+from ..draft.proposer import Proposer
+from .bridge import Bridge
+from .selector import SelectorMarker
+from .weights import load_bridge
+
+
+class DSpineDraftModel(DFlashDraftModel):
+    """One forward drafts a whole block and, once `attach_head` was called, proposes its tokens.
+
+    Everything from embedding to walk happens inside `forward`, so a captured graph holds all of it and eager
+    execution is the same code.
+    """
+
+    def __init__(self, config: Any, quant_config: Any = None, prefix: str = "") -> None:
+        super().__init__(config=config, quant_config=quant_config, prefix=prefix)
+        self.dspine: DraftConfig = parse_config(config.to_dict(), where="draft config")
+        c = self.dspine
+        self.bridge = Bridge(c.num_layers, c.hidden_size, c.transfer_rank, c.message_size, c.vocab_size)
+        self.candidate_selector = SelectorMarker(c.top_k)  # tells SGLang's worker that q rows exist
+        self.width = c.block_size  # rows of a block in the next forward
+        self.proposer: Proposer | None = None
+        self.loaded = False
+
+    def attach_head(self, lm_head: Any, max_batch: int) -> None:
+        """Give the drafter the target's output head; must happen before a graph is captured."""
+        self.proposer = Proposer(self.dspine, self.bridge, self.norm, lm_head, max_batch)
+
+    def set_block_size(self, block_size: int) -> None:
+        super().set_block_size(block_size)
+        self.width = int(block_size)
+
+    @torch.no_grad()
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        positions: torch.Tensor,
+        forward_batch: Any,
+        input_embeds: torch.Tensor | None = None,
+        get_embedding: bool = False,
+        pp_proxy_tensors: Any = None,
+    ) -> LogitsProcessorOutput:
+        """Draft. input_ids, positions [N*w]; input_embeds [N*w, H] from the target's embedding.
+
+        Returns hidden_states [N*w, H] after the final norm; the proposal lies in `self.proposer`.
+        """
+        if input_embeds is None:
+            raise ValueError("DSpineDraftModel needs input_embeds: the draft has no embedding of its own")
+        if input_embeds.numel() == 0:
+            return LogitsProcessorOutput(next_token_logits=None, hidden_states=input_embeds)
+        w, hidden_size = self.width, input_embeds.shape[-1]
+        anchor = input_ids.view(-1, w)[:, 0]  # [N]
+        h = input_embeds  # [N*w, H] residual stream
+        before, receive = h, None
+        for index, layer in enumerate(self.layers):
+            delta, residual = layer(positions, h, forward_batch, None)
+            before = (residual + delta).view(-1, w, hidden_size)
+            after, receive = self.bridge(index, before, anchor)
+            h = after.reshape(-1, hidden_size)
+        u = self.norm(h)
+        if self.proposer is not None:
+            assert receive is not None
+            self.proposer(u.view(-1, w, hidden_size)[:, 1:], before[:, 1:], receive, anchor)
+        return LogitsProcessorOutput(next_token_logits=None, hidden_states=u)
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """At start the checkpoint is read by our own reader, which knows all layouts and names every fault; a later
+        weight update comes through `weights`."""
+        folder = Path(getattr(self.config, "_name_or_path", "") or "")
+        if not self.loaded and folder.is_dir():
+            weights = iter_checkpoint(folder)
+        self.loaded = True
+        super().load_weights(load_bridge(self.bridge, weights, self.dspine))
+
+
+EntryClass = [DSpineDraftModel]

@@ -1,0 +1,57 @@
+"""One decision for the whole batch: how much of each proposal is accepted, and the token after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .accept import accept_greedy, accept_sampled
+from .filter import target_distribution
+
+
+@dataclass
+class Decision:
+    """N requests, w verify rows."""
+
+    accepted: torch.Tensor  # [N] int64 proposals accepted, 0 .. w-1
+    bonus: torch.Tensor  # [N] int64 the target's token after them
+    out_tokens: torch.Tensor  # [N, w] int64 accepted proposals, bonus, then zeros that nobody reads
+
+    @property
+    def commit_lens(self) -> torch.Tensor:
+        """Accepted length, bonus included. [N] int32"""
+        return self.accepted.to(torch.int32) + 1
+
+
+def decide(
+    tokens: torch.Tensor,
+    logits: torch.Tensor,
+    sampling_info: Any,
+    candidates: torch.Tensor,
+    q: torch.Tensor,
+    max_top_k: int | None,
+) -> Decision:
+    """Greedy requests by argmax, sampled ones by rejection sampling, in one batch.
+
+    Args:
+        tokens: [N, w]; logits: [N*w, V] repaired and adjusted; candidates, q: [N, w-1, K].
+    """
+    n, w = tokens.shape
+    top1 = logits.argmax(-1).view(n, w)
+    accepted, bonus = accept_greedy(tokens, top1)
+    if sampling_info is not None and not sampling_info.is_all_greedy:
+        probs = target_distribution(logits, sampling_info, w, max_top_k)
+        uniforms = torch.rand(n, w, dtype=torch.float32, device=tokens.device)
+        sampled = accept_sampled(tokens, probs, candidates, q, uniforms[:, 1:], uniforms[:, 0])
+        greedy = sampling_info.top_ks.view(-1) <= 1
+        accepted = torch.where(greedy, accepted, sampled[0])
+        bonus = torch.where(greedy, bonus, sampled[1])
+    return Decision(accepted, bonus, commit_row(tokens, accepted, bonus))
+
+
+def commit_row(tokens: torch.Tensor, accepted: torch.Tensor, bonus: torch.Tensor) -> torch.Tensor:
+    """[N, w] tokens emitted by the round: proposals shifted left, the bonus at the boundary."""
+    out = torch.cat([tokens[:, 1:], torch.zeros_like(tokens[:, :1])], 1)
+    return out.scatter(1, accepted[:, None], bonus[:, None])

@@ -1,0 +1,1 @@
+"""The worker that runs rounds inside SGLang's scheduler process."""

@@ -1,0 +1,70 @@
+"""`DSpineWorker`: SGLang's DFLASH worker with DSpine's own decode round."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from sglang.srt.speculative.dflash_worker_v2 import DFlashWorkerV2
+from sglang.srt.speculative.draft_worker_common import make_draft_block_spec_info
+
+from ..verify.repair_log import RepairLog
+from .round import decode_round
+
+logger = logging.getLogger(__name__)
+
+
+class DSpineWorker(DFlashWorkerV2):
+    """Prefill, pools and idle rounds are the base class's; a decode round is `round.decode_round`."""
+
+    def __init__(self, server_args: Any, gpu_id: int, nccl_port: int, target_worker: Any) -> None:
+        super().__init__(server_args, gpu_id, nccl_port, target_worker)
+        self.repairs = RepairLog()
+        self.graphs_on = False
+        self.eager_drafts = 0  # rounds whose draft ran outside a captured graph although graphs are on
+        self.max_width = int(self.block_size)
+        self._spec_infos: dict[int, Any] = {}
+
+    def init_cuda_graphs(self) -> None:
+        from sglang.srt.model_executor.cuda_graph_config import Backend
+        from sglang.srt.runtime_context import get_exec
+
+        decode = get_exec().graph.cuda_graph_config.decode
+        self.graphs_on = decode.backend != Backend.DISABLED
+        captured = decode.bs or [1]
+        limit = max(int(self.model_runner.max_running_requests or 1), *captured)
+        self.draft_model.attach_head(self.target_worker.model_runner.model.lm_head, limit)
+        super().init_cuda_graphs()
+
+    def _maybe_build_draft_sampler(self) -> None:
+        """None: the proposal is part of the draft model's forward, and so of its graph."""
+
+    def draft_spec_info(self, width: int) -> Any:
+        """SGLang's input record of a draft block of `width` rows."""
+        if width not in self._spec_infos:
+            self._spec_infos[width] = make_draft_block_spec_info(draft_token_num=width, device=self.device)
+        return self._spec_infos[width]
+
+    def note_draft(self, in_graph: bool, batch_size: int) -> None:
+        """Count drafts that fell out of the captured graphs; log the first."""
+        if in_graph or not self.graphs_on:
+            return
+        if not self.eager_drafts:
+            logger.warning(
+                "DSPINE: batch of %d drafted eagerly, no captured graph takes it; later ones are counted", batch_size
+            )
+        self.eager_drafts += 1
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """[N, w] -> [N, w, H] by the target's embedding."""
+        embeds = self.target_worker.model_runner.model.get_input_embeddings()(ids)
+        return embeds if self._noise_embed_scale == 1.0 else embeds * self._noise_embed_scale
+
+    def forward_batch_generation(
+        self, batch: Any, on_publish: Any = None, grammar_barrier: Any = None, pp_proxy_tensors: Any = None
+    ) -> Any:
+        prefill = batch.forward_mode.is_extend() or batch.is_extend_in_batch
+        if prefill or batch.spec_info is None or batch.forward_mode.is_idle():
+            return super().forward_batch_generation(batch, on_publish, grammar_barrier, pp_proxy_tensors)
+        return decode_round(self, batch, on_publish, grammar_barrier)
