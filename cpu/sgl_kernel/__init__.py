@@ -13,8 +13,8 @@ __version__ = "0.4.10"  # the version of the real library that SGLang 0.5.23 pin
 
 if torch.cuda.is_available():
     raise ImportError(
-        "sgl_kernel here is the CPU stand-in (distribution sglang-dspine-cpu), found on a machine with a CUDA GPU. "
-        "Expected SGLang's own kernels. Run: pip uninstall sglang-dspine-cpu && "
+        "sgl_kernel here is the CPU stand-in (distribution sglang-dspine-cpu), found on a machine with a "
+        "CUDA GPU; expected SGLang's own kernels. Run: pip uninstall sglang-dspine-cpu && "
         "pip install --force-reinstall sglang-kernel"
     )
 
@@ -25,11 +25,16 @@ for _module in (attention, gated_delta, gating, norms):
     for _name in _module.OPS:
         setattr(torch.ops.sgl_kernel, _name, getattr(_module, _name))
 
-__all__ = ["assign_extend_cache_locs_cpu", "assign_req_to_token_pool_cpu", "conv", "copy_all_layer_kv_cache_cpu"]
+__all__ = [
+    "assign_extend_cache_locs_cpu",
+    "assign_req_to_token_pool_cpu",
+    "conv",
+    "copy_all_layer_kv_cache_cpu",
+]
 
 
 def __getattr__(name: str):
-    """SGLang imports many kernels by name that a CPU run never calls: let the import pass, refuse the call."""
+    """SGLang imports kernels by name that a CPU run never calls: let the import pass, refuse the call."""
     if name.startswith("__"):
         raise AttributeError(name)
 

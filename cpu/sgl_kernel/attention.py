@@ -1,8 +1,8 @@
 """Paged attention over SGLang's KV pool, one request at a time.
 
-    q            [tokens, Hq, D]      rows of all requests, concatenated
-    k_pool       [slots, Hkv, D]      the layer's key pool; v_pool alike
-    req_to_token [requests, context]  slot of every position of a request
+q            [tokens, Hq, D]      rows of all requests, concatenated
+k_pool       [slots, Hkv, D]      the layer's key pool; v_pool alike
+req_to_token [requests, context]  slot of every position of a request
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def attend(q, k, v, visible, scale: float, logit_cap: float = 0.0):
 
 
 def visible_keys(rows: int, keys: int, window: int, causal: bool) -> torch.Tensor:
-    """Mask bool [rows, keys] for the last `rows` of `keys` positions; window counts keys, 0 means unlimited."""
+    """Mask bool [rows, keys] for the last `rows` of `keys` positions; a window of 0 keys means unlimited."""
     query = torch.arange(keys - rows, keys)[:, None]
     key = torch.arange(keys)[None]
     mask = key <= query if causal else torch.ones(rows, keys, dtype=torch.bool)
@@ -42,14 +42,15 @@ def decode_attention_cpu(
     q, k_pool, v_pool, k_scale, v_scale, out, k, v, slots, logits, req_to_token, req_pool_indices, seq_lens,
     scale, logit_cap, is_cross, window, encoder_lens, sinks,
 ):  # fmt: skip
-    """One new row per request: k, v [requests, Hkv, D] are written at `slots`, then out [requests, Hq, Dv]."""
+    """One new row a request: k, v [requests, Hkv, D] are written at `slots`, then out [requests, Hq, Dv]."""
     _refuse(is_cross, sinks)
     if k is not None:
         k_pool[slots] = k.view(-1, *k_pool.shape[1:]).to(k_pool.dtype)
         v_pool[slots] = v.view(-1, *v_pool.shape[1:]).to(v_pool.dtype)
     for i, length in enumerate(seq_lens.tolist()):
         at = req_to_token[req_pool_indices[i], :length].long()
-        out[i] = attend(q[i : i + 1], k_pool[at], v_pool[at], visible_keys(1, length, window, True), scale, logit_cap)[0]
+        mask = visible_keys(1, length, window, causal=True)
+        out[i] = attend(q[i : i + 1], k_pool[at], v_pool[at], mask, scale, logit_cap)[0]
 
 
 def extend_attention_cpu(
@@ -57,7 +58,7 @@ def extend_attention_cpu(
     extend_starts, max_extend, scale, logit_cap, is_cross, window, encoder_lens, sinks, tree_mask=None,
     causal=True,
 ):  # fmt: skip
-    """The last extend_lens[i] of seq_lens[i] positions of each request; their keys are already in the pool."""
+    """The last extend_lens[i] of seq_lens[i] positions of each request; the pool holds their keys already."""
     _refuse(is_cross, sinks)
     if tree_mask is not None:
         raise NotImplementedError("the CPU stand-in verifies chains, not draft trees")

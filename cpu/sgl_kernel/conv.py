@@ -1,10 +1,12 @@
 """Causal depthwise convolution with a state, as Qwen3.5 runs it before the delta rule.
 
-    weight [C, W]           one filter per channel
-    states [slots, C, W-1]  the last W-1 inputs of each request
+weight [C, W]           one filter per channel
+states [slots, C, W-1]  the last W-1 inputs of each request
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -32,10 +34,10 @@ def causal_conv1d_fn_cpu(
     x, weight, bias=None, activation=None, conv_states=None, has_initial_state=None, cache_indices=None,
     query_start_loc=None, seq_lens_cpu=None,
 ):  # fmt: skip
-    """Prefill: x [C, T] of all requests packed -> y [C, T]; each request's state moves to its last W-1 inputs."""
+    """Prefill: x [C, T], requests packed -> y [C, T]; each request's state becomes its last W-1 inputs."""
     keep = weight.shape[-1] - 1
     out, starts = torch.zeros_like(x), query_start_loc.tolist()
-    for i, (first, last) in enumerate(zip(starts, starts[1:], strict=False)):
+    for i, (first, last) in enumerate(pairwise(starts)):
         slot = int(cache_indices[i])
         if first == last or slot < 0:
             continue

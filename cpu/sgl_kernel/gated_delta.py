@@ -1,11 +1,13 @@
 """The gated delta rule (arXiv 2412.06464), one step after another.
 
-    S_t = exp(g_t) S_{t-1} + beta_t (v_t - exp(g_t) S_{t-1} k_t) k_t^T        o_t = S_t q_t
+S_t = exp(g_t) S_{t-1} + beta_t (v_t - exp(g_t) S_{t-1} k_t) k_t^T        o_t = S_t q_t
 
-    q, k [1, T, HK, K]   v [1, T, HV, V]   g, beta [1, T, HV]   state [slots, HV, V, K]
+q, k [1, T, HK, K]   v [1, T, HV, V]   g, beta [1, T, HV]   state [slots, HV, V, K]
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 
@@ -47,7 +49,7 @@ def chunk_gated_delta_rule_cpu(
     Returns o [1, T, HV, V], None, and h [1, chunks, HV, V, K]: the state before each 64-token chunk.
     """
     out, starts, before = v.new_zeros(v.shape), cu_seqlens.tolist(), []
-    for i, (first, last) in enumerate(zip(starts, starts[1:], strict=False)):
+    for i, (first, last) in enumerate(pairwise(starts)):
         if first == last:
             continue
         slot, part = int(initial_state_indices[i]), slice(first, last)
@@ -70,8 +72,8 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
 ):  # fmt: skip
     """Decode (one row a request) or verify (the same number of rows for every request), gates included.
 
-    Verify leaves the pool alone (`disable_state_update`); `intermediate_states_buffer` [requests, T, HV, V, K]
-    receives the state after each row.
+    Verify leaves the pool alone (`disable_state_update`); `intermediate_states_buffer`
+    [requests, T, HV, V, K] receives the state after each row.
     """
     if retrieve_parent_token is not None or is_kda:
         raise NotImplementedError("the CPU stand-in has the gated delta rule over chains only")

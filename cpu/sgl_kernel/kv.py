@@ -1,4 +1,7 @@
-"""Bookkeeping of req_to_token, SGLang's table [requests, context] from position to KV slot; moves within the pool."""
+"""Bookkeeping of the KV pool.
+
+req_to_token [requests, context] is SGLang's table from a request's position to its KV slot.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ def assign_extend_cache_locs_cpu(req_pool_indices, req_to_token, start, end, slo
 def copy_all_layer_kv_cache_cpu(buffers, row_bytes, target, source) -> None:
     """Move KV rows source[i] -> target[i] in every layer.
 
-    `buffers` holds the address of each layer's pool, `row_bytes` the size of one of its rows. All rows are read
-    before any is written, since the two ranges may overlap.
+    `buffers` holds the address of each layer's pool, `row_bytes` the size of one of its rows. All rows are
+    read before any is written, since the two ranges may overlap.
     """
     into, taken = target.tolist(), source.tolist()
     for base, size in zip(buffers.tolist(), row_bytes.tolist(), strict=True):

@@ -28,11 +28,11 @@ os.environ.update({name: value for name, value in ENVIRONMENT.items() if name no
 
 @dataclass
 class Request:
-    """One prompt. `sampling` holds SGLang's sampling parameters; `logprobs` is the number of top log-probabilities."""
+    """One prompt."""
 
     ids: list[int]
-    sampling: dict[str, Any] = field(default_factory=dict)
-    logprobs: int | None = None
+    sampling: dict[str, Any] = field(default_factory=dict)  # SGLang's sampling parameters
+    logprobs: int | None = None  # how many top log-probabilities of each output token; None: none at all
     prompt_logprobs_from: int = -1  # first prompt position that gets log-probabilities; -1: none
     rid: str | None = None
     cache_salt: str | None = None

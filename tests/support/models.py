@@ -18,9 +18,7 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(
-    os.environ.get("DSPINE_TEST_MODELS", Path(tempfile.gettempdir()) / f"sglang-dspine-models-{os.getuid()}")
-)
+ROOT = Path(os.environ.get("DSPINE_TEST_MODELS", Path(tempfile.gettempdir()) / f"sglang-dspine-models-{os.getuid()}"))
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>")  # ids 256 .. 259
 VOCAB = 320
 EOS, PAD, MASK = 258, 256, 259
@@ -28,10 +26,9 @@ LIVELY = (65, 66, 67, 68, 69, 70)
 
 
 def cached(name: str, build: Callable[[Path], None], **given) -> str:
-    """The folder of a checkpoint, built once for this content; `given` and build's source name it."""
-    key = (
-        json.dumps(given, sort_keys=True, default=str) + inspect.getsource(build) + Path(__file__).read_text()
-    )
+    """The folder of a checkpoint, built once for what is given and for the file that holds `build`."""
+    source = Path(str(inspect.getsourcefile(build))).read_text()
+    key = json.dumps(given, sort_keys=True, default=str) + source
     path = ROOT / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     if not path.is_dir():
         ROOT.mkdir(parents=True, exist_ok=True)
@@ -132,7 +129,8 @@ def _save_dflash(path: Path, seed: int, overrides: dict) -> None:
     config = {
         **_common({}), "architectures": ["DFlashDraftModel"], "model_type": "qwen3", "num_hidden_layers": 2,
         "rms_norm_eps": 1e-6, "rope_theta": 1e6, "hidden_act": "silu", "attention_bias": False,
-        "torch_dtype": "float32", "num_target_layers": 4, "block_size": 4, "layer_types": ["full_attention"] * 2,
+        "torch_dtype": "float32", "num_target_layers": 4, "block_size": 4,
+        "layer_types": ["full_attention"] * 2,
         "dflash_config": {"mask_token_id": MASK, "target_layer_ids": [0, 2], "block_size": 4}, **overrides,
     }  # fmt: skip
     width, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]

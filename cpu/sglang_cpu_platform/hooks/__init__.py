@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import attention, dflash, dtype, gated_norm, paging, recurrent_state, streams
+from . import attention, dflash, dtype, gated_norm, paging, recurrent_state, tensors
 
 
 def install() -> None:
     """Called once per process, while SGLang loads its plugins."""
-    for part in (attention, dflash, dtype, gated_norm, paging, recurrent_state, streams):
+    for part in (attention, dflash, dtype, gated_norm, paging, recurrent_state, tensors):
         part.install()

@@ -14,4 +14,5 @@ def install() -> None:
 
     # The attention backend asks every verify input whether it is a tree; this one is always a chain.
     DFlashVerifyInput.tree_topk = 1
-    HookRegistry.register("sglang.srt.models.dflash.DFlashAttention.__init__", without_table_rope, HookType.AFTER)
+    target = "sglang.srt.models.dflash.DFlashAttention.__init__"
+    HookRegistry.register(target, without_table_rope, HookType.AFTER)

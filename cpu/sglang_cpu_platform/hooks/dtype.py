@@ -1,4 +1,4 @@
-"""Pass draft embeddings in the model's dtype; SGLang casts them to bfloat16 whatever the model computes in."""
+"""Pass draft embeddings in the model's dtype; SGLang casts them to bfloat16 whatever the model's is."""
 
 from __future__ import annotations
 

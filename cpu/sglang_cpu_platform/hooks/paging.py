@@ -1,4 +1,4 @@
-"""Find the last slot of a sequence (page size above 1) with SGLang's own PyTorch version instead of Triton."""
+"""Find a sequence's last slot (page size above 1) with SGLang's own PyTorch version, not Triton."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Copies of recurrent state that SGLang does in Triton: committing a verified row, snapshots for the prefix cache.
+"""Copies of recurrent state that SGLang does in Triton: the commit of a verified row, and snapshots.
 
-    pool   [layers, slots, ...]        one state per request
-    rows   [layers, requests, T, ...]  the state after each verified row
+pool   [layers, slots, ...]        one state per request
+rows   [layers, requests, T, ...]  the state after each verified row
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TRITON = "sglang.kernels.ops.mamba.mamba_state_scatter_triton"
 
 
 def commit_rows(pool, rows, slots, steps, requests=None):
-    """pool[:, slots[i]] = rows[:, requests[i], steps[i]]; a step or slot out of range leaves request i alone."""
+    """pool[:, slots[i]] = rows[:, requests[i], steps[i]]; a step or slot out of range skips request i."""
     steps, slots = steps.long(), slots.long()
     requests = torch.arange(steps.numel()) if requests is None else requests.long()
     inside = (steps >= 0) & (steps < rows.shape[2]) & (slots >= 0) & (slots < pool.shape[1])
