@@ -1,0 +1,150 @@
+"""E4, distribution: do sampled tokens follow the target's law, given what stands before them?
+
+The first token comes from prefill and is never speculative, so positions 2 and later are tested, conditional on the
+prefix. Two references:
+
+    against the law      exact conditionals of the target, from teacher-forced scoring and our own filters
+    against a control    the same requests through plain decode; needs no logprobs, and no exact arithmetic
+
+The family, fixed before a sample is drawn:
+
+    every position >= 2 together, each position, each prompt    classes are ranks within a prefix, so that prefixes
+                                                                seen once still count
+    the most visited prefixes, one by one                       classes are tokens: a single wrong candidate shows
+
+Ranks are of the law's probability (or, against a control, of the two arms' common count, which says nothing about
+either arm). All p-values of a report are corrected together (Holm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sglang_dspine.exactness.laws import Laws
+from sglang_dspine.exactness.samples import Cells, Samples, cells_of, count
+from sglang_dspine.exactness.statistics import Test, against_law, holm, settle, two_sample
+
+
+@dataclass(frozen=True)
+class Family:
+    """Which tests a setting gets."""
+
+    single_cells: int = 16  # at most so many prefixes are tested one by one
+    min_cell: int = 200  # and only those visited at least so often
+    ranks: int = 8  # rank classes of a pooled test; the rest is one more
+
+
+USUAL = Family()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All tests of a report, corrected together."""
+
+    tests: list[Test]
+    alpha: float = 0.05
+
+    @classmethod
+    def of(cls, tests: list[Test], alpha: float = 0.05, seed: int = 0) -> Outcome:
+        """Settle the p-values that rejections hang on."""
+        return cls(settle(tests, alpha, np.random.default_rng(seed)), alpha)
+
+    @property
+    def corrected(self) -> np.ndarray:
+        """Holm-corrected p-values, one a test."""
+        return holm(np.array([t.p for t in self.tests]))
+
+    @property
+    def rejections(self) -> list[Test]:
+        """Tests whose corrected p-value lies below alpha."""
+        return [t for t, p in zip(self.tests, self.corrected, strict=True) if p < self.alpha]
+
+    @property
+    def smallest(self) -> float:
+        """Smallest corrected p-value; 1 without any test."""
+        return float(self.corrected.min(initial=1.0))
+
+
+def judge_against_law(
+    samples: Samples, law_of: Callable[[Cells], Laws], family: Family = USUAL, label: str = ""
+) -> list[Test]:
+    """Tests of one setting against exact conditionals. `law_of` gives the law of every cell at once."""
+    cells = cells_of(samples)
+    laws = law_of(cells)
+    counts = count(samples, cells, laws)
+    law = np.concatenate([laws.probs, laws.rest[:, None]], axis=1)
+    ranked_counts, ranked_law = by_rank(counts, family.ranks), by_rank(law, family.ranks)
+    tests = [against_law(name, ranked_counts[rows], ranked_law[rows]) for name, rows in _pools(cells, label)]
+    tests += [
+        against_law(_cell_name(cells, s, label), counts[s : s + 1], law[s : s + 1])
+        for s in _visited(counts.sum(axis=1), family)
+    ]
+    return [t for t in tests if t is not None]
+
+
+def judge_against_control(
+    samples: Samples, control: Samples, family: Family = USUAL, label: str = ""
+) -> list[Test]:
+    """Tests of one setting against plain decode of the same prompts."""
+    both = Samples(
+        np.concatenate([samples.prompt, control.prompt]), np.concatenate([samples.tokens, control.tokens])
+    )
+    cells = cells_of(both)
+    laws = _common_ranks(both, cells)
+    a = count(both, cells, laws, slice(0, len(samples)))
+    b = count(both, cells, laws, slice(len(samples), None))
+    ranked_a, ranked_b = by_rank(a, family.ranks), by_rank(b, family.ranks)
+    tests = [two_sample(name, ranked_a[rows], ranked_b[rows]) for name, rows in _pools(cells, label)]
+    visits = np.minimum(a.sum(axis=1), b.sum(axis=1))
+    tests += [
+        two_sample(_cell_name(cells, s, label), a[s : s + 1], b[s : s + 1]) for s in _visited(visits, family)
+    ]
+    return [t for t in tests if t is not None]
+
+
+def by_rank(table: np.ndarray, ranks: int) -> np.ndarray:
+    """Columns beyond the first `ranks` added up: [S, min(C, ranks + 1)]."""
+    if table.shape[1] <= ranks + 1:
+        return table
+    return np.concatenate([table[:, :ranks], table[:, ranks:].sum(axis=1, keepdims=True)], axis=1)
+
+
+def _pools(cells: Cells, label: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Names and row masks of the pooled tests."""
+    yield f"{label}all positions", np.ones(len(cells), bool)
+    for k in np.unique(cells.position):
+        yield f"{label}position {k}", cells.position == k
+    prompts = np.unique(cells.prompt)
+    for i in prompts if len(prompts) > 1 else []:
+        yield f"{label}prompt {i}", cells.prompt == i
+
+
+def _visited(visits: np.ndarray, family: Family) -> np.ndarray:
+    """Rows of the most visited cells, at least `min_cell` visits each.
+
+    Visits of a prefix are decided before its next token is drawn, so choosing by them is no peeking.
+    """
+    most = np.argsort(-visits, kind="stable")[: family.single_cells]
+    return most[visits[most] >= family.min_cell]
+
+
+def _cell_name(cells: Cells, s: int, label: str) -> str:
+    return f"{label}prompt {cells.prompt[s]} after {list(cells.prefix[s])}"
+
+
+def _common_ranks(both: Samples, cells: Cells, width: int = 32) -> Laws:
+    """Tokens of each cell by their count in both arms together, as a table of ids without probabilities."""
+    drawn = cells.cell_of >= 0
+    pair, visits = np.unique(
+        np.stack([cells.cell_of[drawn], both.tokens[drawn]], axis=1), axis=0, return_counts=True
+    )
+    pair = pair[np.lexsort((pair[:, 1], -visits, pair[:, 0]))]
+    start = np.searchsorted(pair[:, 0], np.arange(len(cells)))
+    rank = np.arange(len(pair)) - start[pair[:, 0]]
+    listed = rank < width
+    ids = np.full((len(cells), width), -1, np.int64)
+    ids[pair[listed, 0], rank[listed]] = pair[listed, 1]
+    return Laws(ids, np.zeros(ids.shape), np.zeros(len(cells)))
