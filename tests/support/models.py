@@ -163,13 +163,18 @@ def transformers_model(path: str):
     return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
 
 
-@torch.no_grad()
 def hf_greedy(path: str, ids: list[int], count: int) -> list[int]:
     """The next `count` tokens by transformers in float32, greedy, end-of-sequence ignored."""
+    return list(_hf_greedy(path, tuple(ids), count))
+
+
+@cache
+@torch.no_grad()
+def _hf_greedy(path: str, ids: tuple[int, ...], count: int) -> tuple[int, ...]:
     model, text, past = transformers_model(path), list(ids), None
     for _ in range(count):
         step = torch.tensor([text if past is None else text[-1:]])
         out = model(step, past_key_values=past, use_cache=True)
         past = out.past_key_values
         text.append(int(out.logits[0, -1].argmax()))
-    return text[len(ids) :]
+    return tuple(text[len(ids) :])

@@ -1,0 +1,67 @@
+"""SGLang's process-wide state: the environment it reads, one scheduler brought up, everything let go again."""
+
+from __future__ import annotations
+
+import gc
+import os
+from glob import glob
+from typing import Any
+
+GPU = bool(glob("/dev/nvidia[0-9]*"))
+ENVIRONMENT = {
+    "SGLANG_USE_CPU_ENGINE": "1",
+    "SGLANG_MAMBA_CONV_DTYPE": "float32",
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+DEFAULTS = {
+    "device": "cpu",
+    "dtype": "float32",
+    "attention_backend": "intel_amx",
+    "max_total_tokens": 4096,
+    "max_running_requests": 8,
+    "mamba_ssm_dtype": "float32",
+    "max_mamba_cache_size": 32,  # a hybrid target would take gigabytes otherwise
+    "disable_cuda_graph": True,
+    "disable_overlap_schedule": True,
+    "log_level": "error",
+}
+
+
+def set_environment() -> None:
+    """Before torch and SGLang are imported: both read the environment then."""
+    if not GPU:
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+
+
+def start_scheduler(settings: dict[str, Any]):
+    """SGLang's Scheduler with its workers and pools, as its own process would build it; nobody reads its output."""
+    from sglang.srt.plugins import load_plugins
+
+    load_plugins()
+    from sglang.srt.managers import scheduler as module
+    from sglang.srt.server_args import PortArgs, ServerArgs
+
+    server_args = ServerArgs(**settings)
+    server_args.resolve_once()
+    server_args.check_server_args()
+    rank = module.spawn_world_rank(server_args, tp_rank=0, pp_rank=0)
+    ranks = module.SpawnRanks(world_rank=rank, dp_rank=None, gpu_id=0)
+    module.publish(server_args, role="scheduler", ranks=ranks)
+    scheduler = module.Scheduler(server_args, PortArgs.init_new(server_args))
+    for name in ("send_to_tokenizer", "send_to_detokenizer"):
+        getattr(scheduler.ipc_channels, name).send_output = lambda *args, **kwargs: None
+    return scheduler
+
+
+def release_process_state() -> None:
+    """So that another scheduler can start in this process."""
+    from sglang.srt.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
+    from sglang.srt.runtime_context import reset_context
+
+    destroy_model_parallel()
+    destroy_distributed_environment()
+    reset_context()
+    gc.collect()
