@@ -138,13 +138,13 @@ def _cell_name(cells: Cells, s: int, label: str) -> str:
 def _common_ranks(both: Samples, cells: Cells, width: int = 32) -> Laws:
     """Tokens of each cell by their count in both arms together, as a table of ids without probabilities."""
     drawn = cells.cell_of >= 0
-    pair, visits = np.unique(
-        np.stack([cells.cell_of[drawn], both.tokens[drawn]], axis=1), axis=0, return_counts=True
-    )
-    pair = pair[np.lexsort((pair[:, 1], -visits, pair[:, 0]))]
-    start = np.searchsorted(pair[:, 0], np.arange(len(cells)))
-    rank = np.arange(len(pair)) - start[pair[:, 0]]
+    span = int(both.tokens.max()) + 1
+    pair, visits = np.unique(cells.cell_of[drawn] * span + both.tokens[drawn], return_counts=True)
+    cell, token = pair // span, pair % span
+    order = np.lexsort((token, -visits, cell))
+    cell, token = cell[order], token[order]
+    rank = np.arange(len(cell)) - np.searchsorted(cell, np.arange(len(cells)))[cell]
     listed = rank < width
     ids = np.full((len(cells), width), -1, np.int64)
-    ids[pair[listed, 0], rank[listed]] = pair[listed, 1]
+    ids[cell[listed], rank[listed]] = token[listed]
     return Laws(ids, np.zeros(ids.shape), np.zeros(len(cells)))

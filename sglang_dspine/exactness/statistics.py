@@ -136,7 +136,7 @@ def quadratic_form(
 
     def score(difference: np.ndarray) -> np.ndarray:
         d = difference @ merge.T
-        return np.einsum("...i,ij,...j->...", d, inverse, d, optimize=True)
+        return ((d @ inverse) * d).sum(axis=-1)
 
     return score, df
 
