@@ -15,6 +15,7 @@ from ..config import DraftConfig
 from ..config.parse import parse_config
 from ..draft.proposer import Proposer
 from .bridge import Bridge
+from .narrow_window import widen_block
 from .selector import SelectorMarker
 from .weights import load_bridge
 
@@ -35,6 +36,7 @@ class DSpineDraftModel(DFlashDraftModel):
         self.width = c.block_size  # rows of a block in the next forward
         self.proposer: Proposer | None = None
         self.loaded = False
+        widen_block(self)
 
     def attach_head(self, lm_head: Any, max_batch: int) -> None:
         """Give the drafter the target's output head; must happen before a graph is captured."""

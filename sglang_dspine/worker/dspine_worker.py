@@ -9,6 +9,8 @@ import torch
 from sglang.srt.speculative.dflash_worker_v2 import DFlashWorkerV2
 from sglang.srt.speculative.draft_worker_common import make_draft_block_spec_info
 
+from ..errors import FlagError
+from ..model.narrow_window import narrow_layers
 from ..verify.repair_log import RepairLog
 from .round import decode_round
 
@@ -25,6 +27,16 @@ class DSpineWorker(DFlashWorkerV2):
         self.eager_drafts = 0  # rounds whose draft ran outside a captured graph although graphs are on
         self.max_width = int(self.block_size)
         self._spec_infos: dict[int, Any] = {}
+
+    def alloc_memory_pool(self, *args: Any, **kwargs: Any) -> None:
+        super().alloc_memory_pool(*args, **kwargs)
+        for attention in narrow_layers(self.draft_model):
+            if self.use_compact_draft_cache:
+                raise FlagError(
+                    f"--speculative-draft-window-size {self.draft_window_size}: this draft's own window is shorter than "
+                    "its block; leave the flag unset"
+                )
+            attention.runner = self.draft_model_runner
 
     def init_cuda_graphs(self) -> None:
         from sglang.srt.model_executor.cuda_graph_config import Backend
