@@ -108,11 +108,7 @@ def check_values(name: str, stored: Stored, tensor: torch.Tensor) -> list[Checkp
         ]
     wrong = _not_finite(tensor)
     if wrong:
-        return [
-            CheckpointError(
-                where, f"tensor {stored.name} is not finite", expected="finite values", found=wrong
-            )
-        ]
+        return [CheckpointError(where, f"tensor {stored.name} is not finite", expected="finite values", found=wrong)]
     if name.endswith(SCALE_SUFFIX) and bool((tensor < 0).any()):
         return [
             CheckpointError(
@@ -129,12 +125,23 @@ def check_values(name: str, stored: Stored, tensor: torch.Tensor) -> list[Checkp
 
 def _not_finite(tensor: torch.Tensor) -> str:
     """A count of NaN and infinite elements with the first one's place, or an empty string."""
-    values = tensor.float() if tensor.element_size() == 1 else tensor
-    if bool(values.isfinite().all()):
+    if _all_finite(tensor):
         return ""
-    bad = ~values.isfinite()
+    bad = ~tensor.float().isfinite()
     first = bad.nonzero()[0].tolist()
     return f"{int(bad.sum())} of {tensor.numel()} NaN or infinite, the first at {first}"
+
+
+def _all_finite(tensor: torch.Tensor) -> bool:
+    """One pass without a temporary of the tensor's size: every start reads every weight."""
+    import torch
+
+    if tensor.numel() == 0 or tensor.dtype == torch.bool:
+        return True
+    if tensor.dtype == torch.float8_e4m3fn:  # no infinities; NaN is all ones but the sign
+        return int((tensor.view(torch.uint8) & 0x7F).max()) < 0x7F
+    low, high = tensor.aminmax()  # NaN if any element is
+    return bool(low.isfinite()) and bool(high.isfinite())
 
 
 def _check_unit_rows(where: str, stored: Stored, codes: torch.Tensor) -> list[CheckpointError]:
@@ -142,13 +149,13 @@ def _check_unit_rows(where: str, stored: Stored, codes: torch.Tensor) -> list[Ch
     tolerance = UNIT_TOLERANCE[str(codes.dtype)]
     off, worst, row = 0, 0.0, 0
     for start in range(0, codes.shape[0], _ROWS):
-        error = (codes[start : start + _ROWS].float().norm(dim=-1) - 1).abs()
+        error = (_lengths(codes[start : start + _ROWS]) - 1).abs()
         off += int((error > tolerance).sum())
         if error.max().item() > worst:
             worst, row = error.max().item(), start + int(error.argmax())
     if not off:
         return []
-    length = codes[row].float().norm().item()
+    length = _lengths(codes[row]).item()
     return [
         CheckpointError(
             where,
@@ -157,3 +164,10 @@ def _check_unit_rows(where: str, stored: Stored, codes: torch.Tensor) -> list[Ch
             found=f"{off} of {codes.shape[0]} rows off, the worst, {row}, of length {length:g}",
         )
     ]
+
+
+def _lengths(rows: torch.Tensor) -> torch.Tensor:
+    """Lengths over the last dimension, accumulated in float32."""
+    import torch
+
+    return torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float32)

@@ -35,10 +35,7 @@ def test_a_27b_drafter_has_the_parameters_the_model_card_counts():
         intermediate_size=17408, vocab_size=248320, target_layer_ids=(1, 2, 3, 4, 5),
         transfer_rank=1024, message_size=512,
     )  # fmt: skip
-    sizes = {
-        name: shape[0] * (shape[1] if len(shape) > 1 else 1)
-        for name, shape in expected_shapes(config).items()
-    }
+    sizes = {name: shape[0] * (shape[1] if len(shape) > 1 else 1) for name, shape in expected_shapes(config).items()}
     fp8 = sum(size for name, size in sizes.items() if is_fp8_linear(name))
     assert fp8 / 1e9 == pytest.approx(1.730, abs=1e-3)
     assert (fp8 + 2 * (sum(sizes.values()) - fp8)) / 1e9 == pytest.approx(2.32, abs=5e-3)

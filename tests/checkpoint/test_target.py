@@ -30,9 +30,7 @@ def test_another_target_is_refused_with_both_numbers(change, parts):
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("layers", "said"), [(2, r"ids in \[0, 2\); found \[2\]"), (3, "target's last layer")]
-)
+@pytest.mark.parametrize(("layers", "said"), [(2, r"ids in \[0, 2\); found \[2\]"), (3, "target's last layer")])
 def test_taps_outside_the_target_are_refused_when_the_drafter_does_not_state_its_depth(layers, said):
     config = replace(TINY, num_target_layers=None)
     with pytest.raises(CheckpointError, match=said):

@@ -96,9 +96,7 @@ def test_a_truncated_shard_is_named(tmp_path):
     path = tmp_path / "model-00002-of-00003.safetensors"
     path.write_bytes(path.read_bytes()[:50])
     message = refusal(tmp_path)
-    assert (
-        message.startswith(str(path)) and "problems" not in message
-    )  # its tensors are not called missing too
+    assert message.startswith(str(path)) and "problems" not in message  # its tensors are not called missing too
 
 
 def test_no_weights_at_all_and_too_many_files_are_refused(tmp_path):

@@ -28,6 +28,12 @@ def test_a_feature_of_another_drafter_is_refused_by_name(name):
     assert name.replace("__", ".") in message and f"found {REFUSED[name]!r}" in message
 
 
+@pytest.mark.parametrize("changes", [{"dflash_config__causal": 1}, {"dflash_config__selector_rank": False}])
+def test_a_value_of_the_wrong_type_does_not_pass_as_neutral(changes):
+    with pytest.raises(CheckpointError, match="does not compute"):
+        parse_config(raw_config(**changes), "config.json")
+
+
 def test_quantization_config_is_refused_and_the_reason_given():
     with pytest.raises(CheckpointError) as caught:
         parse_config(raw_config(quantization_config={"quant_method": "fp8"}), "config.json")

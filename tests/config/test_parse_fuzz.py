@@ -101,11 +101,7 @@ def test_a_damaged_config_is_refused_or_says_the_same_numbers(raw):
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    st.recursive(
-        SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
-    )
-)
+@given(st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)))
 def test_any_json_at_all_is_refused_cleanly(raw):
     try:
         parse_config(raw, "config.json")

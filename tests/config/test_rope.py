@@ -32,6 +32,11 @@ def test_yarn_defaults_are_spelled_out():
     assert (scaling["beta_fast"], scaling["beta_slow"], scaling["truncate"]) == (32.0, 1.0, True)
 
 
+def test_yarn_settings_that_are_stated_are_kept():
+    stated = {"attention_factor": 1.5, "beta_fast": 16.0, "beta_slow": 2.0, "truncate": False}
+    assert parsed(rope_parameters=THETA | YARN | stated).rope_scaling == YARN | stated
+
+
 @pytest.mark.parametrize(
     "extra",
     [
