@@ -34,9 +34,7 @@ class Arm:
     """All emitted tokens of one server."""
 
     tokens: list[Token]
-    accepted_length: (
-        float | None
-    )  # mean over requests, bonus included; None on a server that does not speculate
+    accepted_length: float | None  # mean over requests, bonus included; None on a server that does not speculate
 
     @property
     def differing(self) -> list[Token]:
@@ -64,9 +62,7 @@ def audit(
     return judge(arm, plain, endpoint.url)
 
 
-def run_arm(
-    endpoint: Endpoint, prompts: Sequence[Sequence[int]], params: dict, progress: Callable[[], None]
-) -> Arm:
+def run_arm(endpoint: Endpoint, prompts: Sequence[Sequence[int]], params: dict, progress: Callable[[], None]) -> Arm:
     """Generate and re-score every prompt on one server."""
 
     def one(item: tuple[int, Sequence[int]]) -> tuple[list[Token], float | None]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sglang_dspine.exactness.laws import Laws
-from sglang_dspine.exactness.samples import Cells, Samples, cells_of, count
+from sglang_dspine.exactness.samples import Cells, Samples, cells_of, count, frequencies
 from sglang_dspine.exactness.statistics import Test, against_law, holm, settle, two_sample
 
 
@@ -69,10 +69,10 @@ class Outcome:
 
 
 def judge_against_law(
-    samples: Samples, law_of: Callable[[Cells], Laws], family: Family = USUAL, label: str = ""
+    samples: Samples, law_of: Callable[[Cells], Laws], family: Family = USUAL, label: str = "", first: int = 2
 ) -> list[Test]:
     """Tests of one setting against exact conditionals. `law_of` gives the law of every cell at once."""
-    cells = cells_of(samples)
+    cells = cells_of(samples, first)
     laws = law_of(cells)
     counts = count(samples, cells, laws)
     law = np.concatenate([laws.probs, laws.rest[:, None]], axis=1)
@@ -86,22 +86,18 @@ def judge_against_law(
 
 
 def judge_against_control(
-    samples: Samples, control: Samples, family: Family = USUAL, label: str = ""
+    samples: Samples, control: Samples, family: Family = USUAL, label: str = "", first: int = 2
 ) -> list[Test]:
     """Tests of one setting against plain decode of the same prompts."""
-    both = Samples(
-        np.concatenate([samples.prompt, control.prompt]), np.concatenate([samples.tokens, control.tokens])
-    )
-    cells = cells_of(both)
-    laws = _common_ranks(both, cells)
+    both = samples.joined(control)
+    cells = cells_of(both, first)
+    laws = frequencies(both, cells)
     a = count(both, cells, laws, slice(0, len(samples)))
     b = count(both, cells, laws, slice(len(samples), None))
     ranked_a, ranked_b = by_rank(a, family.ranks), by_rank(b, family.ranks)
     tests = [two_sample(name, ranked_a[rows], ranked_b[rows]) for name, rows in _pools(cells, label)]
     visits = np.minimum(a.sum(axis=1), b.sum(axis=1))
-    tests += [
-        two_sample(_cell_name(cells, s, label), a[s : s + 1], b[s : s + 1]) for s in _visited(visits, family)
-    ]
+    tests += [two_sample(_cell_name(cells, s, label), a[s : s + 1], b[s : s + 1]) for s in _visited(visits, family)]
     return [t for t in tests if t is not None]
 
 
@@ -133,18 +129,3 @@ def _visited(visits: np.ndarray, family: Family) -> np.ndarray:
 
 def _cell_name(cells: Cells, s: int, label: str) -> str:
     return f"{label}prompt {cells.prompt[s]} after {list(cells.prefix[s])}"
-
-
-def _common_ranks(both: Samples, cells: Cells, width: int = 32) -> Laws:
-    """Tokens of each cell by their count in both arms together, as a table of ids without probabilities."""
-    drawn = cells.cell_of >= 0
-    span = int(both.tokens.max()) + 1
-    pair, visits = np.unique(cells.cell_of[drawn] * span + both.tokens[drawn], return_counts=True)
-    cell, token = pair // span, pair % span
-    order = np.lexsort((token, -visits, cell))
-    cell, token = cell[order], token[order]
-    rank = np.arange(len(cell)) - np.searchsorted(cell, np.arange(len(cells)))[cell]
-    listed = rank < width
-    ids = np.full((len(cells), width), -1, np.int64)
-    ids[cell[listed], rank[listed]] = token[listed]
-    return Laws(ids, np.zeros(ids.shape), np.zeros(len(cells)))

@@ -82,17 +82,13 @@ class Endpoint:
         rows = [_top_row(r) for r in meta.get("output_top_logprobs", [])] if top else []
         out = self._field(answer, "output_ids")
         if top and len(rows) != len(out):
-            raise EndpointError(
-                f"{self.url}: {len(rows)} rows of top logprobs for {len(out)} generated tokens"
-            )
+            raise EndpointError(f"{self.url}: {len(rows)} rows of top logprobs for {len(out)} generated tokens")
         return Generation(out, rows, blocks, meta)
 
     def score(self, ids: Sequence[int], start: int, *, top: int = 2) -> Score:
         """Rows that predict ids[start:], recomputed without any cached prefix. `start` is at least 1."""
         if not 1 <= start < len(ids):
-            raise EndpointError(
-                f"cannot score from token {start} of {len(ids)}: a row needs a token before it"
-            )
+            raise EndpointError(f"cannot score from token {start} of {len(ids)}: a row needs a token before it")
         body = {
             "input_ids": list(ids),
             "sampling_params": {"temperature": 0, "max_new_tokens": 1},
@@ -103,7 +99,8 @@ class Endpoint:
         }
         meta = self._field(self._request("POST", "/generate", body), "meta_info")
         tokens, rows = meta["input_token_logprobs"][1:], meta["input_top_logprobs"][1:]
-        if [t[1] for t in tokens] != list(ids[start:]):
+        # SGLang labels the vocabulary's last id 0 (`logprob_result_processor.py`); the logprob beside it is right.
+        if [sent if t[1] == 0 else t[1] for t, sent in zip(tokens, ids[start:], strict=False)] != list(ids[start:]):
             raise EndpointError(f"{self.url}: the re-score returned rows of other tokens than were sent")
         if meta.get("cached_tokens"):
             raise EndpointError(
@@ -122,9 +119,7 @@ class Endpoint:
         try:
             with self._http.stream("POST", "/generate", json=body | {"stream": True}) as response:
                 if response.status_code != 200:
-                    raise EndpointError(
-                        f"{self.url}/generate: {response.status_code} {response.read()[:500]!r}"
-                    )
+                    raise EndpointError(f"{self.url}/generate: {response.status_code} {response.read()[:500]!r}")
                 for line in response.iter_lines():
                     if line.startswith("data:") and line != "data: [DONE]":
                         last = json.loads(line[5:])
@@ -156,9 +151,7 @@ class Endpoint:
 
     def _field(self, answer: Any, name: str) -> Any:
         if not isinstance(answer, dict) or name not in answer:
-            raise EndpointError(
-                f"{self.url}: the answer has no {name!r}; expected SGLang's native API (0.5.23)"
-            )
+            raise EndpointError(f"{self.url}: the answer has no {name!r}; expected SGLang's native API (0.5.23)")
         return answer[name]
 
 

@@ -70,9 +70,7 @@ def planted(name: str, *args: Any, **kwargs: Any) -> AbstractContextManager[Any]
     """Context under which the fault holds; arguments go to its injector."""
     _known(name)
     if name not in _injectors:
-        raise DSpineError(
-            f"fault {name!r} has no injector; expected a test to register one with injector({name!r})"
-        )
+        raise DSpineError(f"fault {name!r} has no injector; expected a test to register one with injector({name!r})")
     return _injectors[name](*args, **kwargs)
 
 

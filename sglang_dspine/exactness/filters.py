@@ -39,9 +39,7 @@ class Sampling:
         if self.temperature < 0 or not 0 < self.top_p <= 1 or not 0 <= self.min_p <= 1:
             raise DSpineError(f"{self}: expected temperature >= 0, 0 < top_p <= 1 and 0 <= min_p <= 1")
         if self.top_k == 0 or self.top_k < -1:
-            raise DSpineError(
-                f"top_k={self.top_k}: expected a positive count, or -1 for the whole vocabulary"
-            )
+            raise DSpineError(f"top_k={self.top_k}: expected a positive count, or -1 for the whole vocabulary")
 
     def params(self) -> dict[str, float | int]:
         """The fields of SGLang's `sampling_params`."""

@@ -14,6 +14,8 @@ import numpy as np
 from sglang_dspine.errors import DSpineError
 from sglang_dspine.exactness.filters import Order, Sampling, keep_ranked
 
+TIE = 1e-5  # logprobs closer than this may change places from one forward pass to the next
+
 
 @dataclass(frozen=True)
 class Laws:
@@ -47,6 +49,7 @@ def law_from_logprobs(
 
     logprobs, ids: [C] the row's C most probable tokens at temperature 1, any order.
     Returns ids [<=C] most probable first with a positive probability, their probabilities, and the rest's mass.
+    Tokens tied at a cut belong to the rest: which of them a sampler keeps is its own affair.
     Raises DSpineError when the list is too short: the tail could move a probability by more than `tolerance`,
     or a cut falls among unlisted tokens.
     """
@@ -57,17 +60,16 @@ def law_from_logprobs(
     low, high = _tail_weight(lp, sampling.temperature, vocab_size)
     weights = np.exp(lp / sampling.temperature)
     tail = (low + high) / 2
-    kept = keep_ranked(
-        np.append(weights, tail) / (weights.sum() + tail), sampling, order
-    )  # the tail as one token
+    kept = keep_ranked(np.append(weights, tail) / (weights.sum() + tail), sampling, order)  # the tail as one token
     if kept[-2] == 0:
         kept[-1] = 0.0  # cut within the list, so every unlisted token is cut too
-    _demand_enough(
-        len(ids), sampling, order, (high - low) / (weights.sum() + tail), tail, kept[-1], tolerance
-    )
+    _demand_enough(len(ids), sampling, order, (high - low) / (weights.sum() + tail), tail, kept[-1], tolerance)
     kept /= kept.sum()
     alive = kept[:-1] > 0
-    return ids[alive], kept[:-1][alive], float(kept[-1])
+    last = int(alive.sum()) - 1
+    if last + 1 < len(ids):  # whichever of tied tokens passes the cut, their mass together is known
+        alive &= lp > lp[last] + TIE if lp[last] - lp[last + 1] < TIE else True
+    return ids[alive], kept[:-1][alive], float(kept[-1] + kept[:-1][~alive].sum())
 
 
 def _demand_enough(
@@ -99,9 +101,7 @@ def _tail_weight(lp: np.ndarray, temperature: float, vocab_size: int | None) -> 
     if unlisted == 0 or mass < 1e-6:  # float32 logprobs do not add up closer than that
         return 0.0, 0.0
     power = 1.0 / temperature
-    piled = mass * float(
-        np.exp(lp[-1] * (power - 1.0))
-    )  # as few tokens as possible, each like the last listed
+    piled = mass * float(np.exp(lp[-1] * (power - 1.0)))  # as few tokens as possible, each like the last listed
     if temperature == 1:
         return mass, mass
     if unlisted is None:

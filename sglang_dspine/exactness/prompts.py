@@ -41,13 +41,9 @@ def _from_json(line: str, where: str) -> Prompt:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
-        raise DSpineError(
-            f"{where}: not JSON ({error}); text prompts belong in a file not named *.jsonl"
-        ) from error
+        raise DSpineError(f"{where}: not JSON ({error}); text prompts belong in a file not named *.jsonl") from error
     if isinstance(value, dict):
         value = next((value[key] for key in ("input_ids", "text", "prompt") if key in value), None)
     if isinstance(value, str) or (isinstance(value, list) and all(type(v) is int for v in value)):
         return value
-    raise DSpineError(
-        f"{where}: expected a string, a list of token ids, or an object with text, prompt or input_ids"
-    )
+    raise DSpineError(f"{where}: expected a string, a list of token ids, or an object with text, prompt or input_ids")

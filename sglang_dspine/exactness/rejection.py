@@ -40,9 +40,7 @@ def draw(p: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.minimum((u[:, None] * cdf[:, -1:] >= cdf).sum(axis=1), p.shape[1] - 1)
 
 
-def emit(
-    p: np.ndarray, drawn: np.ndarray, claimed: np.ndarray, u: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def emit(p: np.ndarray, drawn: np.ndarray, claimed: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One row of N walkers: tokens [N] and whether each was an accepted proposal [N].
 
     p, drawn, claimed: [N, C]; u: [N, 3] uniforms of the draw, of the acceptance and of the residual.

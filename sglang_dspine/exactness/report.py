@@ -43,8 +43,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values; infinities and NaN as strings, because JSON has none."""
         tables = [
-            {"title": t.title, "columns": list(t.columns), "rows": [list(r) for r in t.rows]}
-            for t in self.tables
+            {"title": t.title, "columns": list(t.columns), "rows": [list(r) for r in t.rows]} for t in self.tables
         ]
         return _plain(
             {

@@ -19,6 +19,10 @@ class Samples:
     def __len__(self) -> int:
         return len(self.prompt)
 
+    def joined(self, other: Samples) -> Samples:
+        """These sequences, then the other's."""
+        return Samples(np.concatenate([self.prompt, other.prompt]), np.concatenate([self.tokens, other.tokens]))
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -65,3 +69,21 @@ def count(samples: Samples, cells: Cells, laws: Laws, rows: slice = slice(None))
     column = np.where(hit.any(axis=1), hit.argmax(axis=1), laws.ids.shape[1])
     width = laws.ids.shape[1] + 1
     return np.bincount(cell * width + column, minlength=len(cells) * width).reshape(len(cells), width)
+
+
+def frequencies(samples: Samples, cells: Cells, width: int = 32) -> Laws:
+    """Observed frequencies of each cell's commonest `width` tokens, ties by lowest id."""
+    drawn = cells.cell_of >= 0
+    span = int(samples.tokens.max()) + 1
+    pair, visits = np.unique(cells.cell_of[drawn] * span + samples.tokens[drawn], return_counts=True)
+    cell, token = pair // span, pair % span
+    order = np.lexsort((token, -visits, cell))
+    cell, token, visits = cell[order], token[order], visits[order]
+    rank = np.arange(len(cell)) - np.searchsorted(cell, np.arange(len(cells)))[cell]
+    listed = rank < width
+    ids = np.full((len(cells), width), -1, np.int64)
+    probs = np.zeros(ids.shape)
+    ids[cell[listed], rank[listed]] = token[listed]
+    probs[cell[listed], rank[listed]] = visits[listed]
+    total = np.bincount(cell, weights=visits, minlength=len(cells))
+    return Laws(ids, probs / total[:, None], np.maximum(1.0 - probs.sum(axis=1) / total, 0.0))

@@ -81,9 +81,7 @@ def against_law(name: str, counts: np.ndarray, law: np.ndarray) -> Test | None:
     statistic = float(score(counts.sum(axis=0) - expected))
 
     def redraw(rng: np.random.Generator) -> float:
-        return exceeded(
-            score(rng.multinomial(int(n[0]), law[0] / law[0].sum(), size=DRAWS) - expected), statistic
-        )
+        return exceeded(score(rng.multinomial(int(n[0]), law[0] / law[0].sum(), size=DRAWS) - expected), statistic)
 
     single = redraw if len(n) == 1 else None
     return Test(name, int(n.sum()), statistic, df, float(chi2.sf(statistic, df)), single)
@@ -123,9 +121,7 @@ def quadratic_form(
 
     Classes expected fewer than `least` times are one class; None when fewer than two classes remain.
     """
-    merge = merge_rare(expected, least)[
-        :-1
-    ]  # the classes' differences add up to zero: the last says nothing new
+    merge = merge_rare(expected, least)[:-1]  # the classes' differences add up to zero: the last says nothing new
     if len(merge) == 0:
         return None
     merged = merge @ cov @ merge.T

@@ -67,9 +67,7 @@ def rows_from_logits(
 ) -> Rows:
     """Compare raw rows: used, rescored [R, V] logits or logprobs of the same text; position, accepted [R]."""
     if used.shape != rescored.shape:
-        raise DSpineError(
-            f"rows of shape {used.shape} cannot be compared with {rescored.shape}; expected one shape"
-        )
+        raise DSpineError(f"rows of shape {used.shape} cannot be compared with {rescored.shape}; expected one shape")
     used, rescored = np.asarray(used, np.float64), np.asarray(rescored, np.float64)
     with np.errstate(invalid="ignore"):
         delta = np.where(used == rescored, 0.0, np.abs(used - rescored)).max(axis=1)  # -inf equals -inf
@@ -82,9 +80,7 @@ def rows_from_logits(
 def compare(test: Rows, control: Rows | None, subject: str, factor: float = FACTOR) -> Report:
     """The verdict on DSPINE's rows, given plain decode's."""
     if control is None:
-        line = (
-            f"no control: the largest of {len(test)} deltas is {test.delta.max(initial=0):.3g}, only 0 passes"
-        )
+        line = f"no control: the largest of {len(test)} deltas is {test.delta.max(initial=0):.3g}, only 0 passes"
         return Report("E2", subject, bool((test.delta <= 0).all()), (line,))
     bins = [b for pair in pairs(test, control) if (b := worst_quantile(*pair)) is not None]
     if not bins:
@@ -114,9 +110,7 @@ def compare(test: Rows, control: Rows | None, subject: str, factor: float = FACT
         [(b.name, b.rows, b.control_rows, b.quantile, b.value, b.control_value, b.ratio) for b in bins],
     )
     passed = not wide and not unlikely and bad_flips == 0
-    return Report(
-        "E2", subject, passed, lines, (table, _all_quantiles(test, control)), _facts(test, control, worst)
-    )
+    return Report("E2", subject, passed, lines, (table, _all_quantiles(test, control)), _facts(test, control, worst))
 
 
 def pairs(test: Rows, control: Rows) -> Iterator[tuple[str, Rows, Rows]]:
@@ -151,8 +145,7 @@ def worst_quantile(name: str, test: Rows, control: Rows) -> Bin | None:
     if not resolved:
         return None
     made = [
-        Bin(name, len(test), len(control), q, _quantile(test.delta, q), _quantile(control.delta, q))
-        for q in resolved
+        Bin(name, len(test), len(control), q, _quantile(test.delta, q), _quantile(control.delta, q)) for q in resolved
     ]
     return max(made, key=lambda b: b.ratio)
 

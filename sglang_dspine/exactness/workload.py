@@ -105,7 +105,10 @@ def observed(
     visited = np.bincount(cells.cell_of[cells.cell_of >= 0], minlength=len(cells))
     q = calibrated_drafter(law, visited, alpha, candidates, rng)
     length = samples.tokens.shape[1] - 1
-    return Workload(Automaton(law, child, start), q, cells.prompt, laws, len(samples), length, proposals)
+    # Simulated tokens are columns, so a cell's tokens are named by their places.
+    places = np.where(laws.ids >= 0, np.arange(laws.ids.shape[1]), -1)
+    ranked = Laws(places, laws.probs, laws.rest)
+    return Workload(Automaton(law, child, start), q, cells.prompt, ranked, len(samples), length, proposals)
 
 
 def drafter(law: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:

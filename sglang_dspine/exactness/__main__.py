@@ -1,0 +1,135 @@
+"""`python -m sglang_dspine.exactness`: E2 and E4 against running servers. E3 is `sglang-dspine audit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from sglang_dspine.errors import DSpineError
+from sglang_dspine.exactness.endpoint import Endpoint
+from sglang_dspine.exactness.filters import Sampling
+from sglang_dspine.exactness.prompts import read_prompts, to_ids
+from sglang_dspine.exactness.report import UNUSABLE, Report
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+
+Url = Annotated[str, typer.Option(help="The DSPINE server.")]
+Control = Annotated[str | None, typer.Option(help="The same target without speculation.")]
+Prompts = Annotated[Path, typer.Option(help="Prompts: a text file, one a line, or *.jsonl.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Requests in flight.")]
+
+
+@app.command("e2")
+def teacher_forced(
+    url: Url,
+    prompts: Prompts,
+    control_url: Control = None,
+    max_new_tokens: int = 128,
+    top: Annotated[int, typer.Option(help="Logprobs per row; never above the vocabulary.")] = 20,
+    control_concurrency: Annotated[int, typer.Option(min=1, help="Another batch size for the control.")] = 4,
+    concurrency: Concurrency = 8,
+    json_out: Json = None,
+) -> None:
+    """Compare the target rows verify used with an uncached re-score, row by row."""
+    from sglang_dspine.exactness.served_rows import served_rows
+    from sglang_dspine.exactness.teacher_forced import compare
+
+    def run() -> Report:
+        server = Endpoint(url, concurrency=concurrency)
+        ids = to_ids(read_prompts(prompts), server)
+        test = served_rows(server, ids, max_new_tokens=max_new_tokens, top=top)
+        plain = None
+        if control_url is not None:
+            control = Endpoint(control_url, concurrency=control_concurrency)
+            plain = served_rows(control, ids, max_new_tokens=max_new_tokens, top=top)
+        return compare(test, plain, url)
+
+    _finish(run, json_out)
+
+
+@app.command("e4")
+def distribution(
+    url: Url,
+    prompts: Prompts,
+    setting: Annotated[list[str], typer.Option(help='E.g. "temperature=0.7 top_k=20"; once per setting.')],
+    control_url: Control = None,
+    requests: Annotated[int, typer.Option(min=1, help="Per setting.")] = 9000,
+    length: Annotated[int, typer.Option(min=2, help="Tokens per request.")] = 6,
+    top: Annotated[int, typer.Option(help="Logprobs per row, without a control; never above the vocabulary.")] = 64,
+    vocab_size: Annotated[int | None, typer.Option(help="Closes the law's tail when temperature > 1.")] = None,
+    power_runs: Annotated[int, typer.Option(min=1, help="Simulated reports per planted fault.")] = 100,
+    concurrency: Concurrency = 32,
+    json_out: Json = None,
+) -> None:
+    """Test sampled tokens against plain decode, or without --control-url against the target's exact law."""
+    from sglang_dspine.exactness.sampled_report import against_control, against_law, report
+    from sglang_dspine.exactness.samples import Samples, cells_of
+    from sglang_dspine.exactness.served_samples import draw, laws_of_cells
+
+    def run() -> Report:
+        server = Endpoint(url, concurrency=concurrency)
+        control = None if control_url is None else Endpoint(control_url, concurrency=concurrency)
+        ids = to_ids(read_prompts(prompts), server)
+        settings = []
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            for label in setting:
+                sampling = parse_setting(label)
+                task = bar.add_task(label, total=requests)
+
+                def sample(
+                    endpoint: Endpoint, sampling: Sampling = sampling, task=task
+                ) -> tuple[Samples, float | None]:
+                    return draw(
+                        endpoint, ids, sampling, requests=requests, length=length, progress=lambda: bar.advance(task)
+                    )
+
+                samples, accepted = sample(server)
+                if control is not None:
+                    settings.append(against_control(label, samples, sample(control)[0], accepted))
+                    continue
+                first = Samples(samples.prompt, samples.tokens[:, :1])
+                laws, first_laws = (
+                    laws_of_cells(server, ids, cells, sampling, top=top, vocab_size=vocab_size)
+                    for cells in (cells_of(samples), cells_of(first, 1))
+                )
+                settings.append(against_law(label, samples, laws, first_laws, accepted))
+        return report(settings, url, runs=power_runs)
+
+    _finish(run, json_out)
+
+
+def parse_setting(text: str) -> Sampling:
+    """Sampling parameters from "name=value ..."."""
+    kinds = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
+    values = {}
+    for part in text.split():
+        name, _, value = part.partition("=")
+        if name not in kinds:
+            raise DSpineError(f"setting {text!r}: unknown {name!r}; expected {', '.join(kinds)}")
+        try:
+            values[name] = kinds[name](value)
+        except ValueError:
+            raise DSpineError(f"setting {text!r}: {name} is {value!r}; expected a number") from None
+    return Sampling(**values)
+
+
+def _finish(run, json_out: Path | None) -> None:
+    """Show and write the report; the exit status tells: 0 holds, 1 does not, 2 could not be judged."""
+    try:
+        report = run()
+        report.show(Console())
+        if json_out is not None:
+            report.write(json_out)
+    except (DSpineError, OSError) as error:
+        Console(stderr=True).print(f"exactness: {error}", style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(UNUSABLE) from None
+    raise typer.Exit(report.status)
+
+
+if __name__ == "__main__":
+    app()
