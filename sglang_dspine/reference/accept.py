@@ -28,9 +28,7 @@ def greedy_accept(proposals: Tensor, target: Tensor) -> Accepted:
     return emit(proposals, stands.sum(-1), target)
 
 
-def rejection_accept(
-    proposals: Tensor, candidates: Tensor, q: Tensor, p: Tensor, uniforms: Tensor
-) -> Accepted:
+def rejection_accept(proposals: Tensor, candidates: Tensor, q: Tensor, p: Tensor, uniforms: Tensor) -> Accepted:
     """Rejection sampling: the emitted tokens have exactly the target's law, whatever q is.
 
     proposals [N, W-1] drawn from q [N, W-1, K] over ids candidates [N, W-1, K]; p [N, W, V] is the target's

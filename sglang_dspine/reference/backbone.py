@@ -20,9 +20,7 @@ from .rope import rotary, rotate
 Weights = Mapping[str, Tensor]  # canonical names, see docs of the checkpoint reader
 
 
-def project_context(
-    taps: Tensor, weights: Weights, config: DraftConfig, arithmetic: Arithmetic = DEFAULT
-) -> Tensor:
+def project_context(taps: Tensor, weights: Weights, config: DraftConfig, arithmetic: Arithmetic = DEFAULT) -> Tensor:
     """Captured target layers, concatenated: [N, S, taps·H] -> context [N, S, H]."""
     fused = arithmetic.product(taps, weights["fc.weight"])
     return arithmetic.rms_norm(fused, weights["hidden_norm.weight"], config.rms_norm_eps)
@@ -41,9 +39,7 @@ def visible(query: Tensor, key: Tensor, start: Tensor, window: int | None) -> Te
     return causal & ((key >= start) | (key > query - window))
 
 
-def keys_and_values(
-    x: Tensor, positions: Tensor, layer: Weights, config: DraftConfig, arithmetic: Arithmetic
-):
+def keys_and_values(x: Tensor, positions: Tensor, layer: Weights, config: DraftConfig, arithmetic: Arithmetic):
     """[N, S, H] at positions [N, S] -> keys, values [N, S, kv heads, head_dim]."""
     shape = (*x.shape[:-1], config.num_kv_heads, config.head_dim)
     keys = arithmetic.product(x, layer["self_attn.k_proj.weight"]).view(shape)

@@ -36,9 +36,7 @@ class LowRank:
     eps: float
 
     @classmethod
-    def prepare(
-        cls, refiner: Refiner, dtype: torch.dtype | None = None, arithmetic: Arithmetic = DEFAULT
-    ) -> LowRank:
+    def prepare(cls, refiner: Refiner, dtype: torch.dtype | None = None, arithmetic: Arithmetic = DEFAULT) -> LowRank:
         """Products are taken in `arithmetic.wide` and stored in `dtype` (that of the weights by default)."""
         bridge, wide = refiner.bridge, arithmetic.wide
         dtype = dtype or bridge.codes.dtype

@@ -37,9 +37,7 @@ def frequencies(config: DraftConfig, dtype: torch.dtype) -> tuple[Tensor, float]
     if config.rope_scaling is None:
         return frequency, 1.0
     if config.rope_scaling["rope_type"] != "yarn":
-        raise DSpineError(
-            f"rope_type: expected 'yarn' or no scaling, found {config.rope_scaling['rope_type']!r}"
-        )
+        raise DSpineError(f"rope_type: expected 'yarn' or no scaling, found {config.rope_scaling['rope_type']!r}")
     return yarn(frequency, config), config.rope_scaling["attention_factor"]
 
 

@@ -131,9 +131,7 @@ def distance(target, joint):
 
 
 @few
-@given(
-    seed=st.integers(0, 999), temperature=st.sampled_from([0.3, 1.0, 5.0]), top_k=st.sampled_from([None, 2])
-)
+@given(seed=st.integers(0, 999), temperature=st.sampled_from([0.3, 1.0, 5.0]), top_k=st.sampled_from([None, 2]))
 def test_rejection_sampling_emits_the_targets_distribution(seed, temperature, top_k):
     generator = torch.Generator().manual_seed(seed)
     target, draft = Target(generator, top_k), Draft(generator, temperature)
@@ -211,3 +209,10 @@ def test_a_proposal_the_target_excludes_never_stands_and_an_equal_law_always_doe
     equal = torch.tensor([[[0.5, 0.25, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0]]])
     found = rejection_accept(torch.tensor([[0]]), candidates, q, equal, uniforms)
     assert found.tokens.tolist() == [[0, 3]]  # the bonus comes from the row after the last proposal
+
+
+def test_the_residual_is_a_law_without_the_drafts_share_even_where_nothing_remains():
+    p = torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]], dtype=torch.float64)
+    q = torch.tensor([[0.9, 0.1, 0.0], [0.5, 0.3, 0.2]], dtype=torch.float64)
+    expected = torch.tensor([[0.0, 0.5, 0.5], [0.5, 0.3, 0.2]], dtype=torch.float64)
+    torch.testing.assert_close(residual(p, q), expected, rtol=1e-15, atol=1e-15)

@@ -52,9 +52,7 @@ def run(case, seed, block_rows, arithmetic=FLOAT64):
 def random_rows(case, seed, blocks=1):
     config = config_of(case)
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(
-        blocks, config.block_size, config.hidden_size, generator=generator, dtype=torch.float64
-    )
+    return torch.randn(blocks, config.block_size, config.hidden_size, generator=generator, dtype=torch.float64)
 
 
 @few

@@ -26,9 +26,7 @@ def plant(monkeypatch, original, faulty):
 def block_sees_the_future(mp):
     def faulty(query, key, start, window, seen=backbone.visible):
         last = query.amax(-1, keepdim=True).expand_as(query)
-        return seen(query, key, start, window) | (
-            seen(last, key, start, window) & (key >= start[:, None, None])
-        )
+        return seen(query, key, start, window) | (seen(last, key, start, window) & (key >= start[:, None, None]))
 
     plant(mp, backbone.visible, faulty)
 
@@ -62,9 +60,7 @@ def captured_layers_off_by_one(mp):
 
 
 def anchor_row_masked(mp):
-    mp.setattr(
-        drafter.Drafter, "block_tokens", lambda self, anchor, rows: anchor.new_full((len(anchor), rows), 7)
-    )
+    mp.setattr(drafter.Drafter, "block_tokens", lambda self, anchor, rows: anchor.new_full((len(anchor), rows), 7))
 
 
 def anchor_row_written(mp):
@@ -205,22 +201,14 @@ neighbours = test_bridge.test_a_write_reaches_one_row_further_and_no_more
 code = test_bridge.test_the_row_after_the_anchor_hears_its_code_and_not_its_state
 scale = raw(test_bridge.test_features_forget_the_scale_and_writes_keep_it, seed=0, factor=3.0)
 zero = raw(test_bridge.test_zero_states_stay_finite_and_zero, dtype=torch.float32)
-ties = raw(
-    test_candidates.test_candidates_are_the_best_scores_with_ties_to_the_lowest_id, seed=0, top_k=9, padding=0
-)
+ties = raw(test_candidates.test_candidates_are_the_best_scores_with_ties_to_the_lowest_id, seed=0, top_k=9, padding=0)
 entries = raw(test_table.test_each_entry_is_the_head_score_after_an_injection_with_that_predecessor, seed=0)
 low_rank = raw(test_table.test_low_rank_equals_direct_in_float64, seed=0, scale=1.0, size=1.0)
 shares = raw(test_walk.test_the_share_of_uniforms_that_draw_a_candidate_is_its_q, seed=0, spread=2)
 mixed = raw(test_walk.test_greedy_and_sampled_blocks_share_a_batch, uniform=0.0)
-softmax = raw(
-    test_walk.test_q_sums_to_one_and_is_the_softmax_of_the_row_walked_into, seed=0, temperature=1.0, spread=1
-)
-law = raw(
-    test_accept.test_rejection_sampling_emits_the_targets_distribution, seed=0, temperature=1.0, top_k=None
-)
-greedy = raw(
-    test_accept.test_greedy_accept_keeps_the_common_prefix_and_adds_the_targets_token, seed=0, width=6
-)
+softmax = raw(test_walk.test_q_sums_to_one_and_is_the_softmax_of_the_row_walked_into, seed=0, temperature=1.0, spread=1)
+law = raw(test_accept.test_rejection_sampling_emits_the_targets_distribution, seed=0, temperature=1.0, top_k=None)
+greedy = raw(test_accept.test_greedy_accept_keeps_the_common_prefix_and_adds_the_targets_token, seed=0, width=6)
 
 FAULTS = [
     (block_sees_the_future, [future, golden("full"), golden("window")]),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sglang_dspine.config import parse_config
 from sglang_dspine.errors import DSpineError
+from sglang_dspine.reference import FLOAT64
 from sglang_dspine.reference.rope import frequencies, rotary, rotate
 
 from .cases import VECTORS, few
@@ -70,6 +71,14 @@ def test_rotation_turns_pairs_and_keeps_lengths():
     turned = rotate(x, *rotary(positions, config, torch.float64))
     assert torch.equal(turned[0], x[0])
     torch.testing.assert_close(turned.square().sum(-1), x.square().sum(-1), rtol=1e-6, atol=0)
+
+
+def test_the_attention_factor_scales_what_is_rotated():
+    scaling = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096}
+    config = scaled(scaling | {"attention_factor": 0.5})
+    x = torch.randn(3, config.head_dim, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    turned = rotate(x, *rotary(torch.tensor([0, 7, 5000]), config, torch.float64, FLOAT64))
+    torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1) / 2)
 
 
 def test_an_unknown_scaling_is_refused():

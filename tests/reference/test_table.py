@@ -107,9 +107,7 @@ def test_the_first_row_has_one_predecessor_and_the_others_differ():
 
 
 @few
-@given(
-    seed=st.integers(0, 999), scale=st.sampled_from([0.1, 1.0, 4.0]), size=st.sampled_from([1e-3, 1.0, 1e3])
-)
+@given(seed=st.integers(0, 999), scale=st.sampled_from([0.1, 1.0, 4.0]), size=st.sampled_from([1e-3, 1.0, 1e3]))
 def test_low_rank_equals_direct_in_float64(seed, scale, size):
     refiner, (x, candidates, anchor) = random_refiner(seed, scale=scale), random_rows(seed)
     direct = transition_table_direct(size * x, candidates, anchor, refiner, FLOAT64)
@@ -193,9 +191,7 @@ def test_padded_head_rows_and_unused_candidates_do_not_enter_a_table():
     expected = transition_table_direct(x, candidates, anchor, refiner)
     assert torch.equal(transition_table_direct(x, candidates, anchor, poisoned), expected)
     found = transition_table_low_rank(x, candidates, anchor, LowRank.prepare(poisoned))
-    torch.testing.assert_close(
-        found, transition_table_low_rank(x, candidates, anchor, LowRank.prepare(refiner))
-    )
+    torch.testing.assert_close(found, transition_table_low_rank(x, candidates, anchor, LowRank.prepare(refiner)))
 
 
 def test_equal_scores_are_walked_by_the_better_unary_candidate():

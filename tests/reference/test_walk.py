@@ -29,9 +29,7 @@ def test_a_block_of_16_gives_15_proposals_one_a_row(case, temperature):
     generator = torch.Generator().manual_seed(0)
     proposal = drafter.propose(taps, anchor, temperature=temperature, generator=generator)
     assert proposal.tokens.shape == (2, drafter.config.num_proposals) == (2, 15)
-    assert torch.equal(
-        proposal.tokens, proposal.candidates.take_along_dim(proposal.choices[..., None], -1)[..., 0]
-    )
+    assert torch.equal(proposal.tokens, proposal.candidates.take_along_dim(proposal.choices[..., None], -1)[..., 0])
     torch.testing.assert_close(proposal.q.sum(-1), torch.ones(2, 15, dtype=torch.float64), rtol=0, atol=1e-15)
 
 
