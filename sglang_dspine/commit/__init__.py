@@ -1,1 +1,1 @@
-"""What a round leaves behind: recurrent states and draft context of the accepted tokens, and nothing of the rejected."""
+"""What a round leaves behind: recurrent states and draft context of accepted tokens, nothing of rejected ones."""

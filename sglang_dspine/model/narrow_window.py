@@ -2,8 +2,8 @@
 
 Training lets a block row see all block rows before it and windows only the context (dspine-spec, "Backbone"). SGLang's
 sliding window cuts both, which is the same thing until the window is shorter than the block. No served drafter is like
-that (8,192 against 16), but such a checkpoint loads, and then must be right: with so short a window a block sees at most
-window - 1 context positions, so they are gathered and the attention is a small dense one, of fixed shape for graphs.
+that (8,192 against 16), but such a checkpoint loads, and then must be right: so short a window shows a block at most
+window - 1 context positions, which are gathered into a small dense attention of fixed shape, as graphs need it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Logit adjustments of a verify block, row by row as plain decode would have made them."""
+"""Logit adjustments of a verify block in plain decode's order: penalties, grammar, bias, custom processors."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from typing import Any
 
 import torch
 
+from .penalties import Penalties, penalise_block
 
-def adjust_logits(logits: torch.Tensor, sampling_info: Any, width: int) -> None:
-    """Custom processors and logit bias, in place. logits [N*w, V]; penalties live in `penalties.py`."""
+
+def adjust_logits(
+    logits: torch.Tensor, block: torch.Tensor, sampling_info: Any, penalties: Penalties | None, grammar_mask: Any
+) -> None:
+    """In place. logits [N*w, V]; block [N, w] anchor and proposals."""
+    n, w = block.shape
+    if penalties is not None:
+        penalise_block(logits.view(n, w, -1), block, penalties)
+    if grammar_mask is not None:
+        grammar_mask.apply(logits)
     if sampling_info is None:
         return
+    if sampling_info.logit_bias is not None:
+        logits.view(n, w, -1).add_(sampling_info.logit_bias[:, None].to(logits.dtype))
     if sampling_info.has_custom_logit_processor:
         from sglang.srt.layers.sampler import apply_custom_logit_processor
 
-        apply_custom_logit_processor(logits, sampling_info, num_tokens_in_batch=width)
-    if sampling_info.logit_bias is not None:
-        rows = logits.view(-1, width, logits.shape[-1])
-        rows.add_(sampling_info.logit_bias[:, None].to(logits.dtype))
+        apply_custom_logit_processor(logits, sampling_info, num_tokens_in_batch=w)

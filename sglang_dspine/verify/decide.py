@@ -9,6 +9,7 @@ import torch
 
 from .accept import accept_greedy, accept_sampled
 from .filter import target_distribution
+from .seeded import seeded_choice
 
 
 @dataclass
@@ -31,23 +32,26 @@ def decide(
     sampling_info: Any,
     candidates: torch.Tensor,
     q: torch.Tensor,
+    positions: torch.Tensor,
     max_top_k: int | None,
 ) -> Decision:
-    """Greedy requests by argmax, sampled ones by rejection sampling, in one batch.
+    """Greedy requests by argmax, sampled ones by rejection sampling, in one batch; seeded ones by their own choice.
 
     Args:
-        tokens: [N, w]; logits: [N*w, V] repaired and adjusted; candidates, q: [N, w-1, K].
+        tokens, positions: [N, w]; logits: [N*w, V] repaired and adjusted; candidates, q: [N, w-1, K].
     """
     n, w = tokens.shape
-    top1 = logits.argmax(-1).view(n, w)
-    accepted, bonus = accept_greedy(tokens, top1)
-    if sampling_info is not None and not sampling_info.is_all_greedy:
+    sampled = sampling_info is not None and not sampling_info.is_all_greedy
+    seeded = sampled and sampling_info.sampling_seed is not None
+    top1 = seeded_choice(logits, sampling_info, positions.flatten(), w) if seeded else logits.argmax(-1)
+    accepted, bonus = accept_greedy(tokens, top1.view(n, w))
+    if sampled and not seeded:
         probs = target_distribution(logits, sampling_info, w, max_top_k)
         uniforms = torch.rand(n, w, dtype=torch.float32, device=tokens.device)
-        sampled = accept_sampled(tokens, probs, candidates, q, uniforms[:, 1:], uniforms[:, 0])
+        drawn = accept_sampled(tokens, probs, candidates, q, uniforms[:, 1:], uniforms[:, 0])
         greedy = sampling_info.top_ks.view(-1) <= 1
-        accepted = torch.where(greedy, accepted, sampled[0])
-        bonus = torch.where(greedy, bonus, sampled[1])
+        accepted = torch.where(greedy, accepted, drawn[0])
+        bonus = torch.where(greedy, bonus, drawn[1])
     return Decision(accepted, bonus, commit_row(tokens, accepted, bonus))
 
 

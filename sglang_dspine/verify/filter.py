@@ -1,7 +1,9 @@
 """The target's distribution after temperature, top-k, top-p and min-p, as SGLang's own sampler defines it.
 
 SGLang applies the filters jointly (layers/sampler.py): top-p counts the mass of the unfiltered distribution, not of
-what top-k left over. DFLASH's verify renormalises between the two, which is another distribution (report 21).
+what top-k left over. DFLASH's verify renormalises between the two, which is another distribution (report 21). One
+exception is SGLang's own: its FlashInfer backend does renormalise in between as soon as a request of the batch sets
+min-p, and so do we there.
 """
 
 from __future__ import annotations
@@ -29,11 +31,20 @@ def target_distribution(logits: torch.Tensor, sampling_info: Any, width: int, ma
         sampling_info.need_top_k_sampling or sampling_info.need_top_p_sampling or sampling_info.need_min_p_sampling
     ):
         return probs.view(-1, width, vocab)
-    expand = lambda values: values.view(-1).repeat_interleave(width, 0)[:, None]  # noqa: E731
     keep = filter_joint(
-        probs, expand(sampling_info.top_ks), expand(sampling_info.top_ps), expand(sampling_info.min_ps), max_top_k
+        probs,
+        *(v.view(-1, 1).repeat_interleave(width, 0) for v in (sampling_info.top_ks, sampling_info.top_ps)),
+        sampling_info.min_ps.view(-1, 1).repeat_interleave(width, 0),
+        max_top_k,
+        sequential=sampling_info.need_min_p_sampling and _flashinfer(),
     )
     return keep.view(-1, width, vocab)
+
+
+def _flashinfer() -> bool:
+    from sglang.srt.runtime_context import get_exec
+
+    return get_exec().kernel.sampling_backend == "flashinfer"
 
 
 def filter_joint(
@@ -42,16 +53,21 @@ def filter_joint(
     top_p: torch.Tensor,
     min_p: torch.Tensor,
     max_top_k: int | None = None,
+    sequential: bool = False,
 ) -> torch.Tensor:
     """Keep a token when fewer than top_k are likelier, the mass above it is at most top_p, and it reaches min_p of the
-    likeliest; renormalise. probs [R, V]; the limits [R, 1]."""
+    likeliest; renormalise. probs [R, V]; the limits [R, 1]. `sequential`: top-p counts the mass top-k left over."""
     vocab = probs.shape[-1]
     if max_top_k is not None and 0 < max_top_k < vocab:
         ranked, ids = torch.topk(probs, max_top_k, dim=-1)
     else:
         ranked, ids = probs.sort(-1, descending=True, stable=True)
-    above = ranked.cumsum(-1) - ranked
     rank = torch.arange(ranked.shape[-1], device=probs.device)[None]
+    mass = ranked
+    if sequential:
+        mass = ranked * (rank < top_k)
+        mass = mass / mass.sum(-1, keepdim=True)
+    above = mass.cumsum(-1) - mass
     keep = (rank < top_k) & (above <= top_p) & (ranked >= min_p * ranked[:, :1])
     kept = ranked * keep
     kept = kept / kept.sum(-1, keepdim=True)

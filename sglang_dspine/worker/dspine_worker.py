@@ -11,7 +11,9 @@ from sglang.srt.speculative.draft_worker_common import make_draft_block_spec_inf
 
 from ..errors import FlagError
 from ..model.narrow_window import narrow_layers
+from ..verify.penalties import PenaltyTracker
 from ..verify.repair_log import RepairLog
+from .prefill import prefill_round
 from .round import decode_round
 
 logger = logging.getLogger(__name__)
@@ -33,8 +35,8 @@ class DSpineWorker(DFlashWorkerV2):
         for attention in narrow_layers(self.draft_model):
             if self.use_compact_draft_cache:
                 raise FlagError(
-                    f"--speculative-draft-window-size {self.draft_window_size}: this draft's own window is shorter than "
-                    "its block; leave the flag unset"
+                    f"--speculative-draft-window-size {self.draft_window_size}: this draft's own window is shorter "
+                    "than its block; leave the flag unset"
                 )
             attention.runner = self.draft_model_runner
 
@@ -45,6 +47,8 @@ class DSpineWorker(DFlashWorkerV2):
         decode = get_exec().graph.cuda_graph_config.decode
         self.graphs_on = decode.backend != Backend.DISABLED
         captured = decode.bs or [1]
+        pool, vocab = self.model_runner.req_to_token_pool, self.model_runner.model_config.vocab_size
+        self.penalties = PenaltyTracker(pool.req_to_token.shape[0], vocab, self.device)
         limit = max(int(self.model_runner.max_running_requests or 1), *captured)
         self.draft_model.attach_head(self.target_worker.model_runner.model.lm_head, limit)
         super().init_cuda_graphs()
@@ -77,6 +81,8 @@ class DSpineWorker(DFlashWorkerV2):
         self, batch: Any, on_publish: Any = None, grammar_barrier: Any = None, pp_proxy_tensors: Any = None
     ) -> Any:
         prefill = batch.forward_mode.is_extend() or batch.is_extend_in_batch
-        if prefill or batch.spec_info is None or batch.forward_mode.is_idle():
+        if prefill:
+            return prefill_round(self, batch, super().forward_batch_generation, on_publish, grammar_barrier)
+        if batch.spec_info is None or batch.forward_mode.is_idle():
             return super().forward_batch_generation(batch, on_publish, grammar_barrier, pp_proxy_tensors)
         return decode_round(self, batch, on_publish, grammar_barrier)

@@ -32,6 +32,7 @@ def decode_round(worker: Any, batch: Any, on_publish: Any, grammar_barrier: Any)
     output = result.logits_output
     decision = _decide(worker, batch, draft_input, block, tokens, output.next_token_logits, tree, grammar_barrier)
     commit_lens = decision.commit_lens
+    worker.penalties.emitted(batch, decision.out_tokens, commit_lens)
     new_lens = before + commit_lens.to(before.dtype)
     _returned_logprobs(batch, output, decision, draft_input, width)
 
@@ -74,9 +75,7 @@ def _decide(
         mask = build_grammar_vocab_mask(
             reqs=batch.reqs, tree=tree, sampling_info=batch.sampling_info, device=logits.device, barrier=barrier
         )
-    adjust_logits(logits, batch.sampling_info, w)
-    if mask is not None:
-        mask.apply(logits)
+    adjust_logits(logits, tokens, batch.sampling_info, worker.penalties.of(batch), mask)
     proposer = worker.draft_model.proposer
     return decide(
         tokens,
@@ -84,6 +83,7 @@ def _decide(
         batch.sampling_info,
         proposer.candidates[:n, : w - 1],
         proposer.q[:n, : w - 1],
+        block.positions,
         draft_input.max_top_k,
     )
 
