@@ -31,7 +31,8 @@ class NarrowWindowAttention(nn.Module):
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, forward_batch: Any) -> torch.Tensor:
         """q [N*w, heads*D], k and v [N*w, kv_heads*D] -> [N*w, heads*D]"""
-        a, w, reach = self.attention, self.width_of(), self.window - 1
+        a: Any = self.attention
+        w, reach = self.width_of(), self.window - 1
         n, lens = q.shape[0] // w, forward_batch.seq_lens[: q.shape[0] // w]
         before = lens[:, None] - torch.arange(reach, 0, -1, device=lens.device)  # [N, reach] positions
         slots = self.runner.req_to_token_pool.req_to_token[
