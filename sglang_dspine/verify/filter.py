@@ -33,12 +33,18 @@ def target_distribution(logits: torch.Tensor, sampling_info: Any, width: int, ma
         return probs.view(-1, width, vocab)
     keep = filter_joint(
         probs,
-        *(v.view(-1, 1).repeat_interleave(width, 0) for v in (sampling_info.top_ks, sampling_info.top_ps)),
-        sampling_info.min_ps.view(-1, 1).repeat_interleave(width, 0),
+        _per_row(sampling_info.top_ks, width),
+        _per_row(sampling_info.top_ps, width),
+        _per_row(sampling_info.min_ps, width),
         max_top_k,
         sequential=sampling_info.need_min_p_sampling and _flashinfer(),
     )
     return keep.view(-1, width, vocab)
+
+
+def _per_row(values: torch.Tensor, width: int) -> torch.Tensor:
+    """[N] or [N, 1] -> [N*w, 1]"""
+    return values.view(-1, 1).repeat_interleave(width, 0)
 
 
 def _flashinfer() -> bool:
@@ -61,7 +67,7 @@ def filter_joint(
     if max_top_k is not None and 0 < max_top_k < vocab:
         ranked, ids = torch.topk(probs, max_top_k, dim=-1)
     else:
-        ranked, ids = probs.sort(-1, descending=True, stable=True)
+        ranked, ids = torch.sort(probs, dim=-1, descending=True, stable=True)
     rank = torch.arange(ranked.shape[-1], device=probs.device)[None]
     mass = ranked
     if sequential:
