@@ -15,13 +15,14 @@ OPS = ("decode_attention_cpu", "extend_attention_cpu")
 def attend(q, k, v, visible, scale: float, logit_cap: float = 0.0):
     """Softmax attention of one request: q [Q, Hq, D], k [K, Hkv, D], v [K, Hkv, Dv], visible bool [Q, K].
 
-    Query heads are grouped over key heads. Arithmetic in float32; the result [Q, Hq, Dv] has q's dtype.
+    Query heads are grouped over key heads. Arithmetic in float64, so that a row rounds to the same result
+    [Q, Hq, Dv] of q's dtype whichever rows are computed beside it.
     """
     rows, heads, dim = q.shape
     kv_heads = k.shape[1]
-    grouped = q.float().view(rows, kv_heads, heads // kv_heads, dim).permute(1, 2, 0, 3)  # [Hkv, g, Q, D]
-    keys = k.float().permute(1, 2, 0)[:, None]  # [Hkv, 1, D, K]
-    values = v.float().permute(1, 0, 2)[:, None]  # [Hkv, 1, K, Dv]
+    grouped = q.double().view(rows, kv_heads, heads // kv_heads, dim).permute(1, 2, 0, 3)  # [Hkv, g, Q, D]
+    keys = k.double().permute(1, 2, 0)[:, None]  # [Hkv, 1, D, K]
+    values = v.double().permute(1, 0, 2)[:, None]  # [Hkv, 1, K, Dv]
     scores = (grouped @ keys).mul_(scale)  # [Hkv, g, Q, K]
     if logit_cap > 0:
         scores = torch.tanh(scores / logit_cap) * logit_cap

@@ -26,7 +26,7 @@ def filter_rows(history, x, weight, bias, activation):
     if bias is not None:
         y += bias.float()[:, None]
     if activation in ("silu", "swish", True):
-        y = F.silu(y)
+        y = F.silu(y.double())  # see gating.py
     return y.to(x.dtype), padded
 
 

@@ -26,12 +26,12 @@ def scan(q, k, v, g, beta, state):
     """Requests of equal length side by side: q, k [B, T, HK, K], v [B, T, HV, V], state [B, HV, V, K].
 
     Yields (o [B, HV, V], state after the row) for each of the T rows, float32. Sums run along the contiguous
-    last axis, so a row's result is the same bits whether it is decoded alone or verified among others.
+    last axis, so a row's result has the same bits whether it is decoded alone or verified among others.
     """
     repeat = v.shape[2] // q.shape[2]
     q = (l2_normalise(q) * q.shape[-1] ** -0.5).repeat_interleave(repeat, 2)
     k = l2_normalise(k).repeat_interleave(repeat, 2)
-    v, decay, state = v.float(), g.exp(), state.float()
+    v, decay, state = v.float(), g.double().exp().float(), state.float()  # see gating.py
     for t in range(q.shape[1]):
         key = k[:, t, :, None]  # [B, HV, 1, K]
         state = state * decay[:, t, :, None, None]
@@ -53,7 +53,7 @@ def chunk_gated_delta_rule_cpu(
         if first == last:
             continue
         slot, part = int(initial_state_indices[i]), slice(first, last)
-        state = initial_state[slot][None].float()
+        state = initial_state[slot][None].float().clone()  # `before` must not follow the pool
         steps = scan(q[:, part], k[:, part], v[:, part], g[:, part], beta[:, part], state)
         for t, (row, after) in enumerate(steps):
             if t % CHUNK == 0:

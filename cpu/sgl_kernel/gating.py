@@ -1,4 +1,8 @@
-"""Elementwise gates, and the split of the gated-delta layer's packed projections."""
+"""Elementwise gates, and the split of the gated-delta layer's packed projections.
+
+PyTorch's float32 exponentials differ in the last bit with an element's place in the tensor. Gates are therefore
+taken in float64 and rounded: a token's gate is the same whichever tokens are computed beside it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ OPS = ("fused_gdn_gating_cpu", "fused_qkvzba_split_reshape_cat_contiguous_cpu", 
 
 def fused_sigmoid_mul_cpu(x, gate):
     """x *= sigmoid(gate), in place."""
-    return x.mul_(torch.sigmoid(gate.float()).to(x.dtype).view_as(x))
+    return x.mul_(torch.sigmoid(gate.double()).to(x.dtype).view_as(x))
 
 
 def fused_qkvzba_split_reshape_cat_contiguous_cpu(qkvz, ba, k_heads, v_heads, k_dim, v_dim):
@@ -23,5 +27,5 @@ def fused_qkvzba_split_reshape_cat_contiguous_cpu(qkvz, ba, k_heads, v_heads, k_
 
 def fused_gdn_gating_cpu(a_log, a, b, dt_bias):
     """a, b [T, HV] -> log decay g and step size beta, each float32 [1, T, HV]."""
-    g = -a_log.float().exp() * F.softplus(a.float() + dt_bias.float())
-    return g[None], torch.sigmoid(b.float())[None]
+    g = -a_log.double().exp() * F.softplus(a.double() + dt_bias.double())
+    return g.float()[None], torch.sigmoid(b.double()).float()[None]

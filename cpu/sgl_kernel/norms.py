@@ -34,4 +34,4 @@ def fused_qk_gemma_rmsnorm_with_gate_cpu(q_gate, k, q_weight, k_weight, eps, hea
 
 def fused_rmsnorm_gated_cpu(x, weight, gate, eps):
     """RMSNorm(x) * weight * SiLU(gate); x, gate [rows, D], weight [D]."""
-    return (rms(x, eps) * weight.float() * F.silu(gate.float())).to(x.dtype)
+    return (rms(x, eps) * weight.float() * F.silu(gate.double()).float()).to(x.dtype)

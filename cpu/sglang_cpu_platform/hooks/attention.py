@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ..platform import ATTENTION_BACKEND
-
 
 def keep_on_cpu(fallback, view):
     return {} if view.device == "cpu" else fallback(view)
@@ -12,6 +10,8 @@ def keep_on_cpu(fallback, view):
 def install() -> None:
     from sglang.srt.arg_groups.choices import add_draft_attention_backend_choices
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    from ..platform import ATTENTION_BACKEND  # late: SGLang must have been imported from its own side first
 
     target = "sglang.srt.arg_groups.overrides._attention_backend_platform_fallbacks"
     HookRegistry.register(target, keep_on_cpu, HookType.AROUND)
