@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from clock import Clock
-from drafter import Drafter
-from target import Log, descend, generate, optimizer, round_to_bfloat16
-from text import Corpus
 from torch import nn
 from transformers import Qwen3_5ForCausalLM
+
+from .clock import Clock
+from .drafter import Drafter
+from .hybrid import Log, descend, generate, optimizer, round_to_bfloat16
+from .text import Corpus
 
 
 @dataclass

@@ -12,8 +12,9 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
-from text import MASK, VOCAB
 from torch import nn
+
+from .text import MASK, VOCAB
 
 
 @dataclass(frozen=True)

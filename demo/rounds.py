@@ -1,45 +1,67 @@
 """Count speculative rounds on a text that the target wrote: the accepted length of each, bonus included."""
 
+from collections.abc import Callable, Iterator
+
 import torch
-from distil import observe
-from drafter import Drafter
+from torch import Tensor
 from transformers import Qwen3_5ForCausalLM
+
+from .drafter import Drafter
+
+Propose = Callable[[Tensor, Tensor], Tensor]
+"""(text numbers [R], anchor positions [R]) -> proposals [R, N-1] after each anchor, from the text before it."""
+
+
+def training_form(drafter: Drafter, model: Qwen3_5ForCausalLM, tokens: Tensor, taps: Tensor) -> Propose:
+    """Proposals of the drafter as trained; tokens [B, L], taps [B, L, taps·H]."""
+    embed, head = model.model.embed_tokens.weight, model.lm_head.weight
+
+    def propose(text: Tensor, anchor_at: Tensor) -> Tensor:
+        at = anchor_at[:, None]
+        drafted = drafter(taps[text], tokens[text], at, embed, head)
+        return drafter.walk(drafted, tokens[text].gather(1, at), head)[:, 0]
+
+    return propose
 
 
 @torch.no_grad()
-def accepted_lengths(
-    drafter: Drafter, model: Qwen3_5ForCausalLM, tokens: torch.Tensor, prompt: int
-) -> tuple[list[list[int]], int]:
-    """tokens [B, prompt + count], greedy text -> one list per row, and how many tokens are no top-1.
+def accepted_lengths(propose: Propose, tokens: Tensor, prompt: int, block: int) -> list[list[int]]:
+    """tokens [B, prompt + count], greedy text -> one list of accepted lengths per row.
 
     The first token written comes from the prefill and is the first anchor. A round that would run past
-    the end is not counted: its length would be cut.
+    the end of the text is not counted: its length would be cut.
     """
-    taps, logits = observe(model, tokens, drafter.s.taps)
-    differ = int((logits[:, prompt - 1 : -1].argmax(-1) != tokens[:, prompt:]).sum())
-    embed, head = model.model.embed_tokens.weight, model.lm_head.weight
     lengths: list[list[int]] = [[] for _ in tokens]
-    at = torch.full((len(tokens), 1), prompt, device=tokens.device)
-    last, steps = tokens.shape[1] - drafter.s.block, torch.arange(1, drafter.s.block, device=tokens.device)
-    while bool((at <= last).any()):
-        here = at.clamp(max=last)
-        drafted = drafter(taps, tokens, here, embed, head)
-        path = drafter.walk(drafted, tokens.gather(1, here), head)[:, 0]
-        agreed = (path == tokens.gather(1, here + steps)).long().cumprod(1).sum(1, keepdim=True) + 1
-        for row in (at <= last)[:, 0].nonzero()[:, 0].tolist():
-            lengths[row].append(int(agreed[row]))
-        at = at + agreed
-    return lengths, differ
+    at = torch.full((len(tokens),), prompt, device=tokens.device)
+    last, steps = tokens.shape[1] - block, torch.arange(1, block, device=tokens.device)
+    while len(open_texts := (at <= last).nonzero()[:, 0]):
+        here = at[open_texts]
+        written = tokens[open_texts].gather(1, here[:, None] + steps)
+        agreed = (propose(open_texts, here) == written).long().cumprod(1).sum(1) + 1
+        for row, length in zip(open_texts.tolist(), agreed.tolist(), strict=True):
+            lengths[row].append(length)
+        at[open_texts] += agreed
+    return lengths
+
+
+def flat(lengths: list[list[int]]) -> Iterator[int]:
+    return (n for row in lengths for n in row)
+
+
+def mean(lengths: list[list[int]]) -> float:
+    """Over rounds, not over texts: what a server counts."""
+    every = list(flat(lengths))
+    return sum(every) / len(every) if every else float("nan")
 
 
 def without_bridge(drafter: Drafter) -> Drafter:
     """The same drafter with every write zero: rows no longer hear their predecessor."""
-    for write in drafter.injection.writes:
-        torch.nn.init.zeros_(write.weight)
+    for write in drafter.injection.writes.parameters():
+        torch.nn.init.zeros_(write)
     return drafter
 
 
-def repeated(tokens: torch.Tensor, size: int = 32) -> float:
+def repeated(tokens: Tensor, size: int = 32) -> float:
     """Share of 32-grams of a text that occurred before in it: high values mean a loop."""
     grams = [tuple(row) for row in tokens.unfold(0, size, 1).tolist()]
     return 1.0 - len(set(grams)) / len(grams)

@@ -8,6 +8,7 @@ import ast
 import random
 import sysconfig
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +47,21 @@ def is_held_out(path: Path) -> bool:
     return any(part.removesuffix(".py").removeprefix("test_") in HELD_OUT for part in path.parts)
 
 
+def modules(folder: Path) -> Iterator[Path]:
+    """Python files below a folder, in order; skipped folders (installed packages may be huge) are not entered."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.name not in SKIPPED:
+            yield from modules(path)
+        elif path.suffix == ".py":
+            yield path
+
+
 def sources(stdlib: Path, held_out: bool) -> list[tuple[Path, str]]:
     """(path relative to the library, text) of every readable module on one side of the split."""
     found = []
-    for path in sorted(stdlib.rglob("*.py")):
+    for path in modules(stdlib):
         name = path.relative_to(stdlib)
-        skipped = name.name in SKIPPED_FILES or any(part in SKIPPED for part in name.parts)
-        if skipped or is_held_out(name) != held_out:
+        if name.name in SKIPPED_FILES or is_held_out(name) != held_out:
             continue
         try:
             text = path.read_text(encoding="utf-8")
@@ -79,7 +88,8 @@ def chats(text: str) -> list[list[int]]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return []
-    found, lines = [], text.splitlines()
+    found: list[list[int]] = []
+    lines = text.splitlines()
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef) or not 4 <= (node.end_lineno or 0) - node.lineno <= 40:
             continue
@@ -126,10 +136,11 @@ class Corpus:
 
 def held_out_prompts(stdlib: Path, count: int, length: int, seed: int = 0) -> torch.Tensor:
     """[count, length] prompts that end at a line break inside held-out modules (tests left out)."""
-    rng, found = random.Random(seed), []
-    modules = [t.encode() for n, t in sources(stdlib, held_out=True) if "test" not in str(n)]
+    rng = random.Random(seed)
+    found: list[list[int]] = []
+    texts = [t.encode() for n, t in sources(stdlib, held_out=True) if "test" not in str(n)]
     while len(found) < count:
-        text = rng.choice(modules)
+        text = rng.choice(texts)
         if len(text) <= 2 * length:
             continue
         end = text.find(b"\n", rng.randrange(length, len(text) - length)) + 1

@@ -1,16 +1,17 @@
-"""Train the demo pair: `python demo/train.py --out demo`. Needs torch and transformers; a GPU makes it minutes."""
+"""Train the demo pair: `python -m demo.train`. Needs torch and transformers; a GPU makes it minutes."""
 
 import argparse
 import time
 from pathlib import Path
 
-import gdn
 import torch
-from clock import Clock
-from distil import make_material, train_drafter
-from drafter import Drafter, save_drafter
-from rounds import accepted_lengths, repeated, without_bridge
-from target import (
+from transformers import Qwen3_5ForCausalLM
+
+from . import gdn
+from .clock import Clock
+from .distil import make_material, observe, train_drafter
+from .drafter import Drafter, save_drafter
+from .hybrid import (
     MAX_LENGTH,
     Log,
     bits_per_byte,
@@ -20,8 +21,8 @@ from target import (
     save_target,
     train_target,
 )
-from text import Corpus, held_out_prompts, stdlib_path
-from transformers import Qwen3_5ForCausalLM
+from .rounds import accepted_lengths, flat, mean, repeated, training_form, without_bridge
+from .text import Corpus, held_out_prompts, stdlib_path
 
 
 def arguments() -> argparse.Namespace:
@@ -49,10 +50,11 @@ def report(model: Qwen3_5ForCausalLM, drafter: Drafter, stdlib: Path, log: Log, 
     text = generate(model, prompts, 192)
     log("a greedy continuation:\n" + bytes(t for t in text[0].tolist() if t < 256).decode(errors="replace"))
     loops = sum(repeated(row[256:]) for row in text.cpu()) / count
+    taps, _ = observe(model, text, drafter.s.taps)
     for name in ("bridge", "bridge zeroed"):
-        lengths = [n for row in accepted_lengths(drafter, model, text, 256)[0] for n in row]
-        mean = sum(lengths) / len(lengths)
-        log(f"{name}: accepted length {mean:.2f} over {len(lengths)} rounds, loops {loops:.2f}")
+        lengths = accepted_lengths(training_form(drafter, model, text, taps), text, 256, drafter.s.block)
+        rounds = len(list(flat(lengths)))
+        log(f"{name}: accepted length {mean(lengths):.2f} over {rounds} rounds, loops {loops:.2f}")
         drafter = without_bridge(drafter)
 
 

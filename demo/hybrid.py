@@ -7,11 +7,12 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from clock import Clock
-from text import IM_END, VOCAB, Corpus
-from tokenizer import save_tokenizer
 from torch import nn
 from transformers import GenerationConfig, Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+from .clock import Clock
+from .text import IM_END, VOCAB, Corpus
+from .tokenizer import save_tokenizer
 
 MAX_LENGTH = 8192
 Log = Callable[[str], None]
@@ -136,7 +137,7 @@ def generate(
 
 def save_target(model: Qwen3_5ForCausalLM, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    stored = copy.deepcopy(model).to(device="cpu", dtype=torch.bfloat16)
+    stored = copy.deepcopy(model).cpu().bfloat16()
     stored.generation_config = GenerationConfig(eos_token_id=IM_END, do_sample=False)
     stored.save_pretrained(folder)
     path = folder / "config.json"
@@ -148,4 +149,7 @@ def save_target(model: Qwen3_5ForCausalLM, folder: Path) -> None:
 
 
 def load_target(folder: Path, device: str = "cpu") -> Qwen3_5ForCausalLM:
-    return Qwen3_5ForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+    """In float32: the numbers stored in bfloat16, computed without its rounding."""
+    model = Qwen3_5ForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    nn.Module.to(model, device)
+    return model
