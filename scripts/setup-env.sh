@@ -48,7 +48,7 @@ make_venv() {
     "$1" -m venv "$venv" >/dev/null || die "$1 -m venv $venv failed even with $package installed"
 }
 
-pip() { "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-warn-conflicts "$@"; }
+pip() { "$venv/bin/python" -m pip --disable-pip-version-check install -qq --no-warn-conflicts "$@"; }
 
 # Says the step, runs it, and says how long it took.
 step() {
