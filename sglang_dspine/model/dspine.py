@@ -13,6 +13,7 @@ from sglang.srt.models.dflash import DFlashDraftModel
 from ..checkpoint.read import iter_checkpoint
 from ..config import DraftConfig
 from ..config.parse import parse_config
+from ..config.rope import sglang_rope_scaling
 from ..draft.proposer import Proposer
 from .bridge import Bridge
 from .narrow_window import widen_block
@@ -28,9 +29,12 @@ class DSpineDraftModel(DFlashDraftModel):
     """
 
     def __init__(self, config: Any, quant_config: Any = None, prefix: str = "") -> None:
+        c = parse_config(config.to_dict(), where="draft config")
+        if c.rope_scaling is not None:
+            # SGLang reads YaRN's magnitude by another name
+            config.rope_parameters = {"rope_theta": c.rope_theta, **(sglang_rope_scaling(c.rope_scaling) or {})}
         super().__init__(config=config, quant_config=quant_config, prefix=prefix)
-        self.dspine: DraftConfig = parse_config(config.to_dict(), where="draft config")
-        c = self.dspine
+        self.dspine: DraftConfig = c
         self.bridge = Bridge(c.num_layers, c.hidden_size, c.transfer_rank, c.message_size, c.vocab_size)
         self.candidate_selector = SelectorMarker(c.top_k)  # tells SGLang's worker that q rows exist
         self.width = c.block_size  # rows of a block in the next forward

@@ -13,6 +13,7 @@ from ..errors import FlagError
 from ..model.narrow_window import narrow_layers
 from ..verify.penalties import PenaltyTracker
 from ..verify.repair_log import RepairLog
+from .pair import check_pair
 from .prefill import prefill_round
 from .round import decode_round
 
@@ -23,6 +24,7 @@ class DSpineWorker(DFlashWorkerV2):
     """Prefill, pools and idle rounds are the base class's; a decode round is `round.decode_round`."""
 
     def __init__(self, server_args: Any, gpu_id: int, nccl_port: int, target_worker: Any) -> None:
+        check_pair(target_worker.model_runner.model_config)  # before minutes of loading
         super().__init__(server_args, gpu_id, nccl_port, target_worker)
         self.repairs = RepairLog()
         self.graphs_on = False
