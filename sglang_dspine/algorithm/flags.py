@@ -107,6 +107,11 @@ def _window(args: Any, config: DraftConfig) -> None:
             f"--speculative-draft-window-size {window} is beyond the {config.sliding_window} positions this draft was "
             "trained with; leave it unset"
         )
+    logger.info(
+        "DSPINE: drafting over the last %s positions; SGLang's warning that --speculative-draft-window-size has no "
+        "effect speaks of its own algorithms",
+        window,
+    )
 
 
 def _draft_precision(args: Any) -> None:

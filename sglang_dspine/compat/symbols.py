@@ -110,6 +110,7 @@ SYMBOLS: tuple[Symbol, ...] = (
         ("target_hidden", "cache_loc", "positions", "cache_loc_2d", "commit_lens"),
     ),
     Symbol(_WORKER, "DFlashWorkerV2._compute_compact_draft_seq_lens", ("seq_lens",)),
+    Symbol(_WORKER, "DFlashWorkerV2._ensure_draft_block_buffers", ("bs",)),
     Symbol(
         _WORKER,
         "DFlashWorkerV2._rebuild_compact_draft_cache",

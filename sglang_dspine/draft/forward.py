@@ -67,6 +67,7 @@ def _lengths(worker: Any, batch: Any, draft_input: Any, block: Block) -> tuple[t
         worker._fill_compact_seq_lens_cpu_bound(
             batch_seq_lens_cpu=batch.seq_lens_cpu, nxt_kv_lens_cpu=draft_input.nxt_kv_lens_cpu, out=host
         )
+        worker._ensure_draft_block_buffers(n)  # the rebuild without Triton counts in one of them
         worker._rebuild_compact_draft_cache(
             req_pool_indices=batch.req_pool_indices,
             prefix_lens=block.prefix_lens,

@@ -13,10 +13,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import torch
+
+from .checkpoints import TINY, write_checkpoint
 
 ROOT = Path(os.environ.get("DSPINE_TEST_MODELS", Path(tempfile.gettempdir()) / f"sglang-dspine-models-{os.getuid()}"))
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>")  # ids 256 .. 259
@@ -41,9 +44,9 @@ def cached(name: str, build: Callable[[Path], None], **given) -> str:
     return str(path)
 
 
-def dense_qwen3(seed: int = 0, **overrides) -> str:
-    """A 4-layer Qwen3 of width 64."""
-    return cached("dense", lambda path: _save_dense(path, seed, overrides), seed=seed, **overrides)
+def dense_qwen3(seed: int = 0, lively: tuple[int, ...] | None = LIVELY, **overrides) -> str:
+    """A 4-layer Qwen3 of width 64; only `lively` tokens have a score, or all of them if None."""
+    return cached("dense", lambda path: _save_dense(path, seed, lively, overrides), seed=seed, lively=lively, **overrides)
 
 
 def hybrid_qwen35(seed: int = 2, **overrides) -> str:
@@ -54,6 +57,14 @@ def hybrid_qwen35(seed: int = 2, **overrides) -> str:
 def dflash_drafter(seed: int = 1, **overrides) -> str:
     """A 2-layer DFLASH drafter for either target, block 4, taps after target layers 0 and 2."""
     return cached("dflash", lambda path: _save_dflash(path, seed, overrides), seed=seed, **overrides)
+
+
+def dspine_drafter(seed: int = 5, **changes) -> str:
+    """A 2-layer DSpine drafter for either target, block 8, taps after target layers 0 and 2.
+
+    `changes` are fields of DraftConfig. About every third proposal is the target's own: one of its lively tokens.
+    """
+    return cached("dspine", lambda path: _save_dspine(path, seed, changes), seed=seed, **changes)
 
 
 def save_tokenizer(path: Path) -> None:
@@ -85,7 +96,7 @@ def _common(overrides: dict) -> dict:
     }  # fmt: skip
 
 
-def _save_dense(path: Path, seed: int, overrides: dict) -> None:
+def _save_dense(path: Path, seed: int, lively: tuple[int, ...] | None, overrides: dict) -> None:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(seed)
@@ -93,7 +104,7 @@ def _save_dense(path: Path, seed: int, overrides: dict) -> None:
     for name, weight in model.named_parameters():
         if "norm" in name:
             weight.data.uniform_(0.5, 1.5)
-    _finish(model, path)
+    _finish(model, path, lively)
 
 
 def _save_hybrid(path: Path, seed: int, overrides: dict) -> None:
@@ -110,14 +121,15 @@ def _save_hybrid(path: Path, seed: int, overrides: dict) -> None:
             weight.data.uniform_(*((0.5, 1.5) if "linear_attn" in name else (-0.3, 0.3)))
         if name.endswith("dt_bias"):
             weight.data.uniform_(-2, 0)
-    _finish(model, path)
+    _finish(model, path, LIVELY)
     edit_json(path / "config.json", full_attention_interval=4)  # SGLang asks for it
 
 
-def _finish(model, path: Path) -> None:
-    alive = torch.zeros(model.lm_head.weight.shape[0], 1)
-    alive[list(LIVELY)] = 1.0
-    model.lm_head.weight.data.mul_(alive)
+def _finish(model, path: Path, lively: tuple[int, ...] | None) -> None:
+    if lively is not None:
+        alive = torch.zeros(model.lm_head.weight.shape[0], 1)
+        alive[list(lively)] = 1.0
+        model.lm_head.weight.data.mul_(alive)
     model.save_pretrained(path)
     save_tokenizer(path)
 
@@ -150,6 +162,14 @@ def _save_dflash(path: Path, seed: int, overrides: dict) -> None:
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     (path / "config.json").write_text(json.dumps(config, indent=1))
     save_tokenizer(path)
+
+
+def _save_dspine(path: Path, seed: int, changes: dict) -> None:
+    config = replace(
+        TINY, hidden_size=64, head_dim=16, intermediate_size=128, vocab_size=VOCAB, mask_token_id=MASK, block_size=8,
+        transfer_rank=32, message_size=16, rope_theta=1e6, max_position_embeddings=1024,
+    )  # fmt: skip
+    write_checkpoint(path, replace(config, **changes), seed=seed, dtype=torch.float32)
 
 
 def edit_json(path: Path, **changes) -> None:
