@@ -21,8 +21,13 @@ class Stored:
     dtype: str  # safetensors spelling: BF16, F32, F8_E4M3, BOOL ...
 
     @property
+    def element_size(self) -> int:
+        """Bytes of one element; 0 for a dtype that no drafter has."""
+        return _BYTES.get(self.dtype, 0)
+
+    @property
     def nbytes(self) -> int:
-        size = _BYTES.get(self.dtype, 0)
+        size = self.element_size
         for extent in self.shape:
             size *= extent
         return size
@@ -60,6 +65,4 @@ def unreadable(path: Path, error: Exception) -> CheckpointError:
     else:
         hint = "the file is cut short or damaged: download it again"
     found = f"{size} bytes that do not parse ({error})"
-    return CheckpointError(
-        str(path), "unreadable", expected="a whole safetensors file", found=found, hint=hint
-    )
+    return CheckpointError(str(path), "unreadable", expected="a whole safetensors file", found=found, hint=hint)

@@ -11,6 +11,7 @@ from ..errors import CheckpointError
 from ..headers import Stored
 from .files import read_tensors
 from .layouts import Layout, detect_layout
+from .manifest import check_manifest
 from .validate import check_headers, is_ignored
 from .values import read_checked
 
@@ -53,9 +54,10 @@ def examine_headers(folder: str | Path) -> Examination:
 
 
 def examine(folder: str | Path) -> Examination:
-    """Everything `load_checkpoint` would refuse, values included; reads each tensor once."""
+    """Everything `load_checkpoint` would refuse, values included, and files that are not what a manifest says."""
     seen = examine_headers(folder)
     for name, stored in sorted(seen.tensors.items()):
         if not is_ignored(name):
             read_checked(name, stored, seen.problems)
+    seen.problems += check_manifest(seen.folder)
     return seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,10 @@ def load_checkpoint(
     CheckpointError with every problem found.
     """
     seen = examine_headers(folder)
-    weights = dict(_iterate(seen))
+    weights = dict(iter_examined(seen))
     if dtype is not None:
         weights = {name: tensor.to(dtype) for name, tensor in weights.items()}
-    assert seen.config is not None  # or _iterate had raised
+    assert seen.config is not None  # or iter_examined had raised
     return seen.config, weights
 
 
@@ -38,13 +38,16 @@ def iter_checkpoint(folder: str | Path) -> Iterator[tuple[str, torch.Tensor]]:
     Headers are checked before the first pair. A tensor with faulty values is never yielded; the
     CheckpointError naming all of them comes where the iteration would end, so exhaust it.
     """
-    yield from _iterate(examine_headers(folder))
+    yield from iter_examined(examine_headers(folder))
 
 
-def _iterate(seen: Examination) -> Iterator[tuple[str, torch.Tensor]]:
+def iter_examined(
+    seen: Examination, only: Callable[[str], bool] = lambda name: True
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """`iter_checkpoint` of a checkpoint whose headers were read already; `only` picks tensors by canonical name."""
     seen.raise_problems()
     for name, stored in sorted(seen.tensors.items()):
-        if is_ignored(name) or name.endswith(SCALE_SUFFIX):
+        if is_ignored(name) or name.endswith(SCALE_SUFFIX) or not only(name):
             continue  # a scale is read together with its weight
         before = len(seen.problems)
         tensor = read_checked(name, stored, seen.problems)
@@ -55,4 +58,5 @@ def _iterate(seen: Examination) -> Iterator[tuple[str, torch.Tensor]]:
         # the ready flag was checked above; it is no weight
         if tensor is not None and len(seen.problems) == before and name != "transfer_ready":
             yield name, tensor
+        del tensor  # or two would be held while the next is read
     seen.raise_problems()

@@ -11,20 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..checkpoint import Examination
+from ..checkpoint.parts import by_part
 from ..config import DraftConfig
 from ..headers import Stored
-
-# group -> how the canonical names of its tensors begin; the first that fits takes the tensor
-GROUPS = {
-    "layers": ("layers.",),
-    "fc": ("fc.",),
-    "codes": ("transfer_",),
-    "readouts": ("injection.readouts.",),
-    "writes": ("injection.writes.",),
-    "message and gates": ("injection.",),
-    "norms": ("norm.", "hidden_norm."),
-    "other": ("",),
-}
 
 
 def report(seen: Examination) -> dict[str, Any]:
@@ -45,10 +34,7 @@ def report(seen: Examination) -> dict[str, Any]:
 
 
 def _groups(tensors: dict[str, Stored]) -> dict[str, dict[str, Any]]:
-    members: dict[str, list[str]] = {group: [] for group in GROUPS}
-    for name in tensors:
-        members[next(group for group, starts in GROUPS.items() if name.startswith(starts))].append(name)
-    return {group: _summary([tensors[name] for name in names]) for group, names in members.items() if names}
+    return {part: _summary(stored) for part, stored in by_part(tensors).items()}
 
 
 def _summary(stored: list[Stored]) -> dict[str, Any]:
@@ -90,9 +76,7 @@ def _settings(config: DraftConfig) -> list[tuple[str, str]]:
     rope = "plain" if config.rope_scaling is None else f"YaRN x{config.rope_scaling['factor']:g}"
     sliding = sum(kind == "sliding_attention" for kind in config.layer_types)
     taps = ", ".join(map(str, config.target_layer_ids))
-    window = (
-        f"{config.sliding_window} positions in {sliding} of {config.num_layers} layers" if sliding else "none"
-    )
+    window = f"{config.sliding_window} positions in {sliding} of {config.num_layers} layers" if sliding else "none"
     return [
         ("block", f"{config.block_size} rows: the anchor and {config.num_proposals} proposals"),
         ("taps", f"{taps} of {config.num_target_layers or 'unknown'} target layers"),

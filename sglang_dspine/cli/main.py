@@ -10,6 +10,8 @@ from typer.core import TyperGroup
 
 # command -> module beside this one; its function `command` takes the arguments and carries the help text
 COMMANDS = {
+    "audit": "audit",
+    "convert": "convert",
     "inspect": "inspect",
 }
 

@@ -1,0 +1,67 @@
+"""A folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import DSpineError
+
+SUFFIX = ".partial"
+
+
+def leftovers(destination: Path) -> list[Path]:
+    """Folders that killed runs for the same destination left beside it."""
+    return sorted(destination.parent.glob(f".{destination.name}.*{SUFFIX}"))
+
+
+@contextmanager
+def staging(destination: Path, need: int) -> Iterator[Path]:
+    """A temporary folder beside `destination` that takes its name when the block ends; removed if the block fails.
+
+    need: bytes that will be written.
+    Raises:
+        DSpineError: the destination exists, or the disk has no room.
+    """
+    if destination.exists() or destination.is_symlink():
+        raise DSpineError(f"{destination}: exists, and is never overwritten; name another folder or remove it")
+    parent = destination.parent
+    parent.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(parent).free
+    if free < need:
+        raise DSpineError(f"{parent}: expected {need / 1e9:.2f} GB of free space, found {free / 1e9:.2f} GB")
+    folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=SUFFIX, dir=parent))
+    try:
+        yield folder
+        mask = os.umask(0)
+        os.umask(mask)
+        folder.chmod(0o777 & ~mask)  # mkdtemp's is for its owner alone
+        sync_folder(folder)
+        if destination.exists():
+            raise DSpineError(f"{destination}: came into being meanwhile, and is never overwritten")
+        folder.rename(destination)
+        sync_folder(parent)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file and see it on the disk."""
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's entries durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
