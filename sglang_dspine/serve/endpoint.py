@@ -1,0 +1,51 @@
+"""An endpoint from start to stop, in the foreground."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+from rich.console import Console
+
+from .command import Command
+from .health import died, wait_healthy
+from .port import require_free
+from .progress import say, waiting
+from .record import log_path, recorded
+from .server import Server
+from .settings import Settings
+
+
+@contextlib.contextmanager
+def endpoint(settings: Settings, command: Command, what: str, console: Console) -> Iterator[Server]:
+    """A healthy server of `what` for the duration of the block. Raises ServeError when there is none to be had."""
+    require_free(settings.host, settings.port, settings.state)
+    log = log_path(settings.state, settings.port)
+    with recorded(settings.state, settings.port, settings.url, what), Server(command, log) as server:
+        say(console, f"starting {what}, log in {log}")
+        with waiting(console, f"waiting for {settings.url}/health") as report:
+            seconds = wait_healthy(server, settings.url, settings.start_limit_s, report)
+        say(console, f"healthy after {seconds:.0f} s")
+        yield server
+
+
+def hold(server: Server, console: Console, announcement: str) -> None:
+    """Announce, and return when interrupted. Raises ServeError when the server ends by itself."""
+    with contextlib.suppress(KeyboardInterrupt):
+        say(console, announcement)
+        while server.exit_status is None:
+            time.sleep(0.2)
+        raise died(server)
+
+
+def stop_on_signals() -> None:
+    """Let SIGTERM and a closed terminal unwind this process as Ctrl-C does, so that servers are stopped."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)

@@ -1,0 +1,51 @@
+"""Wait until a server is healthy, and say so meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import httpx
+
+from .failure import ServeError
+from .server import Server
+
+POLL_S = 0.5
+DEATH_LINES = 200
+
+
+def wait_healthy(
+    server: Server, url: str, limit_s: float, report: Callable[[float, str], None] = lambda seconds, line: None
+) -> float:
+    """Seconds until `url`/health answers 200. `report` is called at each poll with seconds and SGLang's last line.
+
+    Raises ServeError, with the end of the log, when the server dies or the limit passes.
+    """
+    began = time.monotonic()
+    with httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
+        while (seconds := time.monotonic() - began) < limit_s:
+            if server.exit_status is not None:
+                raise died(server)
+            if _is_healthy(client):
+                return time.monotonic() - began
+            report(seconds, server.log.last_line())
+            time.sleep(POLL_S)
+    raise ServeError(
+        f"not healthy after {limit_s:.0f} s; START_LIMIT=SECONDS allows more. Full log: {server.log.path}",
+        server.log.tail(DEATH_LINES),
+    )
+
+
+def died(server: Server) -> ServeError:
+    """The error for a server that ended by itself."""
+    server.log.finish(1.0)
+    status = server.exit_status
+    how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
+    return ServeError(f"SGLang ended {how}. Full log: {server.log.path}", server.log.tail(DEATH_LINES))
+
+
+def _is_healthy(client: httpx.Client) -> bool:
+    try:
+        return client.get("/health").status_code == 200
+    except httpx.HTTPError:
+        return False

@@ -1,0 +1,80 @@
+"""serve.sh beside a stand-in for SGLang."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ..support.http_server import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+STAND_IN = ROOT / "tests" / "support" / "stand_in"
+
+
+@dataclass
+class Shell:
+    """A checkout of its own (for its .env), state, port and environment."""
+
+    root: Path
+    environment: dict[str, str]
+
+    @property
+    def port(self) -> int:
+        return int(self.environment["PORT"])
+
+    def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """`./serve.sh WORDS`, until it ends."""
+        return subprocess.run(
+            [str(self.root / "serve.sh"), *words], env=self.environment | environment, cwd=self.root.parent,
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+
+    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(self.root / "serve.sh"), *words], env=self.environment | environment, cwd=self.root.parent,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def record(self, server: str = "dspine") -> dict:
+        """What the stand-in noted about its call."""
+        return json.loads((self.root / f"{server}.json").read_text())
+
+
+@pytest.fixture
+def shell(tmp_path) -> Shell:
+    root = tmp_path / "checkout"
+    root.mkdir()
+    for name in ("serve.sh", "sglang_dspine", "demo", "scripts"):
+        (root / name).symlink_to(ROOT / name)
+    (root / "serve.sh").unlink()
+    (root / "serve.sh").write_bytes((ROOT / "serve.sh").read_bytes())  # it looks for .env beside itself
+    (root / "serve.sh").chmod(0o755)
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps({"layer_types": ["linear_attention", "full_attention"]}))
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": f"{STAND_IN}:{ROOT}",
+        "DSPINE_PYTHON": sys.executable, "PORT": str(free_port()), "MODEL": str(model), "DRAFT": "some/draft",
+        "STAND_IN_RECORD": str(root), "DSPINE_STATE": str(tmp_path / "state"), "CUDA_VISIBLE_DEVICES": "",
+    }  # fmt: skip
+    return Shell(root, environment)
+
+
+def wait_until(condition, limit_s: float = 20.0) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "not reached in time"
+        time.sleep(0.05)
+
+
+def gone(pids) -> bool:
+    from sglang_dspine.serve.record import birth
+
+    return all(birth(pid) is None for pid in pids)

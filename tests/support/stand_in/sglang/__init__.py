@@ -1,0 +1,1 @@
+"""A stand-in for SGLang in the tests of serve.sh; put the folder above this one on PYTHONPATH."""
