@@ -21,8 +21,8 @@ from sglang_dspine.exactness.report import Report, Table
 
 FACTOR = 1.5
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
-MIN_ROWS = 200  # of a bin; below, a median of honest rows may already differ by the factor
-MIN_BEYOND = 20  # rows that must lie beyond a quantile for it to be compared
+MIN_ROWS = 400  # of a bin: its median and its 0.9 quantile are then known well enough for the factor to mean something
+MIN_BEYOND = 40  # rows that must lie beyond a quantile for it to be compared
 FLOOR = 1e-6  # deltas are float32 logprobs: differences of their last digits say nothing
 RARE = 1e-3  # chance of honest rows beyond the control's largest delta, in one report
 

@@ -86,7 +86,7 @@ class Stub:
         while sent < len(ids):
             sent = min(len(ids), sent + self.blocks[min(i, len(self.blocks) - 1)])
             i += 1
-            yield {**answer, "output_ids": ids[:sent]}
+            yield {**(answer if sent == len(ids) else {}), "output_ids": ids[:sent]}
 
 
 def top(row, count):
@@ -126,7 +126,10 @@ def serving(stub):
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # clients connect many at a time
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

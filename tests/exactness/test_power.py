@@ -18,12 +18,12 @@ FOUR_SETTINGS = 4 * 30  # tests of a report; the correction charges for all of t
 
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_wrong_q_is_caught_at_9000_requests(name):
-    found = power(synthetic(), PLANTS[name], runs=20, report_tests=FOUR_SETTINGS)
+    found = power(synthetic(), PLANTS[name], runs=12, report_tests=FOUR_SETTINGS)
     assert found.caught == found.runs
 
 
 def test_a_wrong_q_is_caught_against_a_control():
-    found = power(synthetic(), PLANTS["temperature of q 10 % high"], against="control", runs=10)
+    found = power(synthetic(), PLANTS["temperature of q 10 % high"], against="control", runs=6)
     assert found.caught == found.runs
 
 
@@ -37,8 +37,8 @@ def test_power_is_at_least_95_percent(name, against):
 
 @pytest.mark.parametrize("against", ["law", "control"])
 def test_the_true_law_is_seldom_rejected(against):
-    """60 reports of level 5 %: nine or more rejections have a chance of 0.3 %."""
-    assert power(synthetic(requests=2000), None, against=against, runs=60).caught <= 8
+    """30 reports of level 5 %: seven or more rejections have a chance of 0.3 %."""
+    assert power(synthetic(requests=2000), None, against=against, runs=30).caught <= 6
 
 
 @pytest.mark.full
@@ -57,8 +57,8 @@ def observed_from(workload, rng):
 
 def test_power_on_an_observed_run_has_power_and_keeps_its_level():
     run = observed(*observed_from(synthetic(requests=6000, length=4), np.random.default_rng(0)))
-    assert power(run, PLANTS["temperature of q 10 % low"], runs=10).caught == 10
-    assert power(run, None, runs=40).caught <= 7
+    assert power(run, PLANTS["temperature of q 10 % low"], runs=6).caught == 6
+    assert power(run, None, runs=20).caught <= 5
 
 
 def test_a_modelled_drafter_reaches_the_accepted_length():
