@@ -33,6 +33,12 @@ find_python() {
     die "found no Python 3.10 to 3.12 (tried: ${PYTHON:-python3.11 python3.12 python3.10 python3}); install one, or set PYTHON=/path/to/python"
 }
 
+new_folder() {
+    rm -rf "$venv"
+    mkdir -p "$venv"
+    touch "$venv/.dspine-begun"
+}
+
 make_venv() {
     "$1" -m venv "$venv" >/dev/null 2>&1 && return
     # Debian ships the venv module without pip's bootstrap, in a package of its own.
@@ -44,7 +50,7 @@ make_venv() {
     say "installing $package"
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"; } >/dev/null ||
         die "apt-get could not install $package; install it by hand and run this again"
-    rm -rf "$venv"
+    new_folder
     "$1" -m venv "$venv" >/dev/null || die "$1 -m venv $venv failed even with $package installed"
 }
 
@@ -92,10 +98,11 @@ flock 9 || die "another installation holds $venv.lock"
 
 base="$mode $sglang $(hash_of requirements/cpu.txt)"
 if ! is_done base "$base"; then
-    if [ -e "$venv" ] && [ ! -e "$venv/pyvenv.cfg" ]; then
-        die "$venv exists and is no virtual environment; expected none, or one to replace. Move it, or set DSPINE_VENV"
+    # Someone's own environment must never be replaced; ours is marked before anything is put into it.
+    if [ -e "$venv" ] && ! compgen -G "$venv/.dspine-*" >/dev/null; then
+        die "$venv exists and was not made by this script; expected none, or one to replace. Move it, or set DSPINE_VENV"
     fi
-    rm -rf "$venv"
+    new_folder
     install_base "$(find_python)"
     echo "$base" >"$venv/.dspine-base"
 fi
