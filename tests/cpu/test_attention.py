@@ -106,3 +106,21 @@ def test_trees_and_sinks_are_refused():
     pool, q = Pool([13, 9]), torch.randn(13, HEADS, DIM)
     with pytest.raises(NotImplementedError, match="trees"):
         pool.extend(q, [4, 9], tree_mask=torch.ones(97, dtype=torch.bool))
+
+
+def test_a_row_of_a_block_is_the_row_decoded_alone():
+    pool = Pool([13, 9])
+    q = torch.randn(8, HEADS, DIM)
+    block = pool.extend(q, [4, 4])
+    for row in range(4):
+        pool.lengths = [10 + row, 6 + row]
+        assert torch.equal(pool.extend(q[[row, 4 + row]], [1, 1]), block[[row, 4 + row]])
+
+
+def test_what_lies_in_slots_of_others_cannot_spoil_a_row():
+    pool = Pool([13, 9])
+    q = torch.randn(8, HEADS, DIM)
+    clean = pool.extend(q, [4, 4])
+    others = sorted(set(range(SLOTS)) - {int(s) for i in range(2) for s in pool.table[pool.rows[i], : pool.lengths[i]]})
+    pool.k[others] = pool.v[others] = float("nan")
+    assert torch.equal(pool.extend(q, [4, 4]), clean)
