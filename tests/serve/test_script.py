@@ -110,6 +110,19 @@ def bare_python():
     return make
 
 
+def test_on_a_gb10_the_command_has_its_flags_and_says_why(shell):
+    tool = shell.root.parent / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text('#!/bin/sh\necho "12.1, NVIDIA GB10"\n')
+    tool.chmod(0o755)
+    seen = {"PATH": f"{tool.parent}:{shell.environment['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
+    done = shell.run("--native", "--dry-run", **seen)
+    assert "# profile gb10: NVIDIA GB10 (sm_121)" in done.stdout and "MAX_JOBS=4" in command_of(done.stdout)
+    words = command_of(done.stdout)
+    assert words[words.index("--speculative-draft-attention-backend") + 1] == "fa4"
+    assert "--enable-linear-replayssm-spec" in words and "--device" not in words
+
+
 def test_a_relative_model_path_is_the_callers(shell):
     words = command_of(shell.run("--native", "--dry-run", MODEL="model").stdout)
     assert words[words.index("--model-path") + 1] == str(shell.root.parent / "model")
