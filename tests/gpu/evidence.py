@@ -4,6 +4,8 @@
     python -m tests.gpu.evidence prove OUT 1   # E2, E3, two E4 settings, soak
     python -m tests.gpu.evidence prove OUT 2   # the other E4 settings, soak once more
 
+    python -m tests.gpu.evidence brief OUT     # the demo pair alone, no soak: start and prove in one go
+
 Two commands of less than ten minutes each after the start; every report is OUT/*.json, the end of stdout a table.
 """
 
@@ -93,9 +95,23 @@ def jobs(out: Path, part: int) -> dict[str, list[str]]:
     return table
 
 
-def prove(out: Path, part: int, limit: float = 560) -> int:
+def brief(out: Path, limit: float) -> int:
+    """E2, E3 and two settings of E4 on the demo pair, within `limit` seconds after the servers are up."""
+    table = {name: server for name, server in servers(out, build=False).items() if not name.startswith("dense")}
+    try:
+        if len(start_all(list(table.values()), 150)) < len(table):
+            return 1
+        wanted = ("e2-dspine", "e2-replay", "e3-replay", "e4-1")
+        return prove(out, {name: command for name, command in jobs(out, 1).items() if name in wanted}, limit)
+    finally:
+        for server in table.values():
+            server.stop()
+
+
+def prove(out: Path, commands: dict[str, list[str]], limit: float = 560) -> int:
+    """Run the commands side by side; print the end of each one's output."""
     begin, running = time.time(), {}
-    for name, command in jobs(out, part).items():
+    for name, command in commands.items():
         log = (out / f"{name}.txt").open("w")
         running[name] = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     status = {}
@@ -116,7 +132,9 @@ def main() -> int:
     if action == "start":
         table = servers(out)
         return 0 if len(start_all(list(table.values()), 240)) == len(table) else 1
-    return prove(out, int(sys.argv[3]))
+    if action == "brief":
+        return brief(out, float(sys.argv[3]))
+    return prove(out, jobs(out, int(sys.argv[3])))
 
 
 if __name__ == "__main__":
