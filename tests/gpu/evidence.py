@@ -4,7 +4,7 @@
     python -m tests.gpu.evidence prove OUT 1   # E2, E3, two E4 settings, soak
     python -m tests.gpu.evidence prove OUT 2   # the other E4 settings, soak once more
 
-    python -m tests.gpu.evidence brief OUT     # the demo pair alone, no soak: start and prove in one go
+    python -m tests.gpu.evidence brief OUT 120 # the demo pair alone, no soak: start and prove in one go
 
 Two commands of less than ten minutes each after the start; every report is OUT/*.json, the end of stdout a table.
 """
