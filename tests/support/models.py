@@ -46,7 +46,8 @@ def cached(name: str, build: Callable[[Path], None], **given) -> str:
 
 def dense_qwen3(seed: int = 0, lively: tuple[int, ...] | None = LIVELY, **overrides) -> str:
     """A 4-layer Qwen3 of width 64; only `lively` tokens have a score, or all of them if None."""
-    return cached("dense", lambda path: _save_dense(path, seed, lively, overrides), seed=seed, lively=lively, **overrides)
+    given = {"seed": seed, "lively": lively, **overrides}
+    return cached("dense", lambda path: _save_dense(path, seed, lively, overrides), **given)
 
 
 def hybrid_qwen35(seed: int = 2, **overrides) -> str:

@@ -73,7 +73,9 @@ def assert_greedy(target: str, prompt: Sequence[int], output: Sequence[int], wha
     assert not wrong, f"{what}: {len(wrong)} of {len(output)} tokens are not the target's own, first {wrong[0]}"
 
 
-def assert_same(target: str, prompt: Sequence[int], first: Sequence[int], second: Sequence[int], what: str = "") -> None:
+def assert_same(
+    target: str, prompt: Sequence[int], first: Sequence[int], second: Sequence[int], what: str = ""
+) -> None:
     """Two texts of one prompt are equal, or part at a tie."""
     if list(first) == list(second):
         return

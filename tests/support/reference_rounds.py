@@ -92,7 +92,7 @@ def _gap(r: Drafted, candidates: torch.Tensor, scores: torch.Tensor, choices: to
 
 
 def _compare_tables(result: Comparison, r: Drafted, candidates: torch.Tensor, scores: torch.Tensor) -> None:
-    """Rows whose own and whose predecessors' candidates agree, in order: a tie in the order is no error of the table."""
+    """Rows whose own and whose predecessors' candidates agree in order: a tie among them is no error of the table."""
     same = (r.candidates == candidates).all(-1)
     before = torch.cat([same.new_ones(1), same[:-1]])
     for row in (same & before).nonzero()[:, 0].tolist():
