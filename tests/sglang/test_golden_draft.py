@@ -8,9 +8,9 @@ from safetensors.torch import load_file, save_file
 
 from sglang_dspine.draft.block import prepare_block
 from sglang_dspine.worker.round import propose
-from tests.support.engine import InProcessEngine
 from tests.support.golden import VECTORS, contexts
 from tests.support.models import cached, dense_qwen3, edit_json
+from tests.support.pairs import Pair
 
 TARGETS = {"full": {"num_hidden_layers": 8}, "window": {"num_hidden_layers": 4}}
 RTOL = 2e-4  # float32 through another order of sums; ids are compared exactly
@@ -56,16 +56,14 @@ def draft_golden(worker, case) -> None:
 
 
 @pytest.mark.parametrize("name", list(TARGETS))
-def test_the_sglang_draft_reproduces_the_golden_block(name):
-    with InProcessEngine(
-        target_for(name), speculative_algorithm="DSPINE", speculative_draft_model_path=str(VECTORS / name),
-        skip_tokenizer_init=True,
-    ) as engine:  # fmt: skip
-        for case in contexts(name, "f32"):
-            with torch.inference_mode():
-                draft_golden(engine.draft_worker, case)
-            proposer = engine.draft_worker.draft_model.proposer
-            assert proposer.candidates[0].tolist() == case["candidates"].tolist(), case.where
-            assert proposer.tokens[0].tolist() == case["path"].tolist(), case.where
-            scale = case["scores"].abs().max()
-            assert ((proposer.scores[0] - case["scores"]).abs().max() / scale) < RTOL, case.where
+def test_the_sglang_draft_reproduces_the_golden_block(engines, name):
+    pair = Pair(target_for(name), str(VECTORS / name))
+    worker = pair.served(engines, skip_tokenizer_init=True).draft_worker
+    for case in contexts(name, "f32"):
+        with torch.inference_mode():
+            draft_golden(worker, case)
+        proposer = worker.draft_model.proposer
+        assert proposer.candidates[0].tolist() == case["candidates"].tolist(), case.where
+        assert proposer.tokens[0].tolist() == case["path"].tolist(), case.where
+        scale = case["scores"].abs().max()
+        assert ((proposer.scores[0] - case["scores"]).abs().max() / scale) < RTOL, case.where
