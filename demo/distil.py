@@ -34,7 +34,7 @@ def make_material(
 ) -> list[Material]:
     """For each (prompt, continuation) length in turn: half greedy, a quarter each at temperature 0.7 and 1."""
     device = next(model.parameters()).device
-    temperature = torch.tensor([0.0, 0.0, 0.7, 1.0], device=device).repeat(batch // 4)
+    temperature = torch.tensor([0.0, 0.7, 0.0, 1.0], device=device).repeat(-(-batch // 4))[:batch]
     sets = [Material(torch.empty(0, p + n, dtype=torch.int16), p) for p, n in lengths]
     more = True
     while more:

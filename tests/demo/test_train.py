@@ -3,7 +3,7 @@
 import torch
 
 from demo.clock import Clock
-from demo.distil import Material, choose_anchors, train_drafter
+from demo.distil import Material, choose_anchors, make_material, train_drafter
 from demo.drafter import Drafter, save_drafter
 from demo.hybrid import generate, load_target, new_target, save_target, train_target
 from demo.text import Corpus
@@ -51,3 +51,9 @@ def test_the_rate_warms_up_and_anneals():
     while clock.tick():
         rates.append(clock.rate(1.0))
     assert rates[0] < 0.05 and max(rates) > 0.9 and rates[-1] < 0.03
+
+
+def test_material_may_have_fewer_rows_than_temperatures():
+    corpus = Corpus([torch.randint(97, 123, (4000,), dtype=torch.int16)], (1.0,))
+    made = make_material(new_target().eval(), corpus, Clock(60, steps=1), 2, [(12, 6), (4, 14)], silent)
+    assert [tuple(m.tokens.shape) for m in made] == [(2, 18), (2, 18)]
