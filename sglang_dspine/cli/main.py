@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 # command -> module beside this one; its function `command` takes the arguments and carries the help text
 COMMANDS = {
     "audit": "audit",
+    "check": "check",
     "convert": "convert",
     "inspect": "inspect",
 }
