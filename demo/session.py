@@ -15,9 +15,9 @@ from sglang_dspine.serve.record import log_path
 from sglang_dspine.serve.server import Server
 from sglang_dspine.serve.settings import Settings
 
-from .audit import audit_against
 from .compare import Finding, compare, judge_length
 from .plan import dspine_command, plain_command, profile
+from .rows import compare_rows
 from .text import held_out_prompts, stdlib_path
 
 PROMPTS, PROMPT_BYTES, NEW_TOKENS, TOGETHER = 16, 256, 64, 8
@@ -57,7 +57,7 @@ def check(settings: Settings, plain: Command, port: int, on_gpu: bool, console: 
         show_speed("DSPINE", ours, console)
         show_speed("plain", theirs, console)
         if on_gpu:
-            exact = audit_against(settings, url, prompts, NEW_TOKENS)
+            exact = compare_rows(settings, url, prompts, NEW_TOKENS)
         else:
             exact = compare(pair for arm in ours for pair in zip(arm.each, theirs[0].each, strict=True))
     findings = [judge_length(alone.accepted_length, alone.tokens, alone.rounds), exact]
