@@ -13,11 +13,11 @@ def register_algorithm() -> None:
     from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
     from .spec import DSpineSpecAlgo
-
-    if spec_registry.get_spec(ALGORITHM) is None:
-        SpeculativeAlgorithm.register(ALGORITHM, supports_overlap=True, spec_class=DSpineSpecAlgo)(worker_class)
     from .tokenizer_workers import teach_tokenizer_workers
 
+    if spec_registry.get_spec(ALGORITHM) is not None:
+        return
+    SpeculativeAlgorithm.register(ALGORITHM, supports_overlap=True, spec_class=DSpineSpecAlgo)(worker_class)
     teach_tokenizer_workers()
 
 

@@ -52,7 +52,15 @@ SYMBOLS: tuple[Symbol, ...] = (
         why="create_future_map",
     ),
     Symbol(f"{_SPEC}.dflash_disaggregation", "build_dflash_disagg_draft_input", why="PD disaggregation"),
-    Symbol("sglang.srt.plugins.hook_registry", "HookRegistry.register", why="multi-tokenizer workers"),
+    Symbol(
+        "sglang.srt.plugins.hook_registry",
+        "HookRegistry.register",
+        ("target", "hook", "hook_type"),
+        why="multi-tokenizer workers",
+    ),
+    Symbol("sglang.srt.plugins.hook_registry", "HookType", why="multi-tokenizer workers"),
+    Symbol("sglang.srt.plugins", "load_plugins", why="multi-tokenizer workers"),
+    Symbol("sglang.srt.entrypoints.http_server", "app", why="multi-tokenizer workers"),
     Symbol("sglang.srt.models.registry", "ModelRegistry", why="DSpineDraftModel"),
     # draft model
     Symbol("sglang.srt.models.dflash", "DFlashDraftModel.__init__", ("config", "quant_config", "prefix")),
@@ -66,7 +74,13 @@ SYMBOLS: tuple[Symbol, ...] = (
     Symbol("sglang.srt.models.dflash", "DFlashAttention.kv_proj_only", ("hidden_states",)),
     Symbol("sglang.srt.models.dflash", "DFlashAttention.apply_k_norm", ("k",)),
     Symbol("sglang.srt.models.dflash", "DFlashAttention.apply_k_rope", ("positions", "k")),
+    Symbol("sglang.srt.layers.logits_processor", "LogitsProcessorOutput", attrs=("next_token_logits", "hidden_states")),
+    Symbol(
+        "sglang.kernels.ops.speculative.fused_kv_materialize", "_fused_norm_rope_stacked", why="K/V of FP8 drafts"
+    ),
     Symbol("sglang.srt.layers.logits_processor", "should_apply_lm_head_quant_method", why="quantised head"),
+    Symbol("sglang.srt.distributed.communication_op", "tensor_model_parallel_all_gather", ("input_", "dim"), why="TP"),
+    Symbol("sglang.srt.distributed.communication_op", "tensor_model_parallel_all_reduce", ("input_",), why="TP"),
     Symbol(f"{_SPEC}.dflash_utils", "is_dense_head_weight", ("weight",), why="dense head"),
     # worker
     Symbol(
@@ -92,6 +106,8 @@ SYMBOLS: tuple[Symbol, ...] = (
             "_target_logits_processor",
             "_use_triton_compact_rebuild",
             "_draft_sampler",
+            "_fused_kv_helper",
+            "_use_fused_kv_materialize",
         ),
     ),
     Symbol(
@@ -103,6 +119,14 @@ SYMBOLS: tuple[Symbol, ...] = (
     Symbol(_WORKER, "DFlashWorkerV2.init_cuda_graphs", ()),
     Symbol(_WORKER, "DFlashWorkerV2.init_attention_backends", ()),
     Symbol(_WORKER, "DFlashWorkerV2._maybe_build_draft_sampler", ()),
+    Symbol(_WORKER, "DFlashWorkerV2._init_fused_kv_helper", (), why="K and V of an FP8 draft in one product"),
+    Symbol(_WORKER, "DFlashWorkerV2._append_target_hidden_fused", ("ctx_hidden", "ctx_positions", "ctx_cache_loc")),
+    Symbol(
+        "sglang.kernels.ops.speculative.fused_kv_materialize",
+        "_fused_norm_rope_stacked",
+        ("kv", "k_norm_weight", "eps", "cos_sin_cache", "positions", "num_kv_heads", "head_dim", "rotary_dim"),
+    ),
+    Symbol("sglang.srt.layers.quantization.fp8", "Fp8LinearMethod.apply", ("layer", "x", "bias")),
     Symbol(_WORKER, "DFlashWorkerV2._draft_write_ids", ("plan",)),
     Symbol(
         _WORKER,
@@ -189,6 +213,11 @@ SYMBOLS: tuple[Symbol, ...] = (
         why="recurrent states of accepted steps, ReplaySSM fold included",
     ),
     Symbol("sglang.srt.runtime_context", "mamba_track_grid"),
+    Symbol("sglang.srt.runtime_context", "get_exec"),
+    Symbol("sglang.srt.runtime_context", "get_parallel"),
+    Symbol("sglang.srt.runtime_context", "get_spec"),
+    Symbol("sglang.srt.model_executor.cuda_graph_config", "Backend", why="are graphs on"),
+    Symbol(f"{_SPEC}.spec_utils", "draft_tp_context", ("layout",)),
     Symbol(f"{_SPEC}.dflash_utils", "apply_dflash_simulated_acceptance", why="SGLANG_SIMULATE_ACC_LEN"),
     Symbol(
         "sglang.srt.sampling.sampling_batch_info",
@@ -207,4 +236,11 @@ SYMBOLS: tuple[Symbol, ...] = (
         ),
     ),
     Symbol("sglang.srt.layers.sampler", "apply_custom_logit_processor"),
+    Symbol("sglang.srt.layers.sampler", "sampling_from_probs_torch", ("probs", "sampling_seed", "positions")),
+    Symbol(
+        "sglang.srt.layers.sampler",
+        "top_k_top_p_min_p_sampling_from_probs_torch",
+        ("probs", "top_ks", "top_ps", "min_ps", "need_min_p_sampling", "sampling_seed", "positions"),
+        why="seeded requests",
+    ),
 )

@@ -1,0 +1,66 @@
+"""Candidates come from the target's own head: real tokens only, best first; a head without readable rows is refused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from sglang.srt import runtime_context
+
+from sglang_dspine.draft.head import TargetHead
+from sglang_dspine.errors import DSpineError
+from sglang_dspine.reference import top_candidates
+
+VOCAB, PADDED, HIDDEN = 67, 128, 32
+
+
+@pytest.fixture(autouse=True)
+def one_rank(monkeypatch):
+    monkeypatch.setattr(runtime_context, "get_parallel", lambda: SimpleNamespace(tp_size=1))
+
+
+def lm_head(weight: torch.Tensor, **attributes) -> SimpleNamespace:
+    return SimpleNamespace(weight=weight, **attributes)
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_candidates_are_the_references():
+    weight, hidden = random(VOCAB, HIDDEN), random(40, HIDDEN, seed=1)
+    found = TargetHead(lm_head(weight), VOCAB).top_k(hidden, 16)
+    assert torch.equal(found, top_candidates(hidden, weight, 16, VOCAB))
+
+
+@pytest.mark.report(4)
+@pytest.mark.report(37)
+def test_padded_rows_never_become_candidates_although_they_score_highest():
+    weight, hidden = random(PADDED, HIDDEN), random(40, HIDDEN, seed=1).abs()
+    weight[VOCAB:] = 100.0
+    head = TargetHead(lm_head(weight), VOCAB)
+    found = head.top_k(hidden, 16)
+    assert found.max() < VOCAB
+    assert torch.equal(found, top_candidates(hidden, weight[:VOCAB], 16, VOCAB))
+    assert len(head.weight) == VOCAB
+
+
+def test_rows_added_behind_the_vocabulary_are_no_candidates_either():
+    """SGLang counts original and added rows of a shard; the drafter knows its own vocabulary."""
+    weight = random(PADDED, HIDDEN)
+    shard = SimpleNamespace(org_vocab_start_index=0, num_org_elements=PADDED)
+    assert len(TargetHead(lm_head(weight, shard_indices=shard), VOCAB).weight) == VOCAB
+
+
+def test_score_rows_are_the_heads_own():
+    weight = random(VOCAB, HIDDEN).bfloat16()
+    ids = torch.tensor([[3, 66], [0, 3]])
+    assert torch.equal(TargetHead(lm_head(weight), VOCAB).rows(ids), weight[ids])
+
+
+@pytest.mark.report(4)
+@pytest.mark.parametrize("weight", [None, torch.zeros(VOCAB, HIDDEN, dtype=torch.uint8)], ids=["none", "packed"])
+def test_a_head_without_dense_rows_is_refused_at_start(weight):
+    with pytest.raises(DSpineError, match="lm_head"):
+        TargetHead(lm_head(weight, shard_indices=SimpleNamespace(org_vocab_start_index=0, num_org_elements=VOCAB)), VOCAB)
