@@ -28,6 +28,8 @@ class DSpineDraftModel(DFlashDraftModel):
     execution is the same code.
     """
 
+    supports_quantization = True  # `fc` too: SGLang's DFlash leaves it in BF16
+
     def __init__(self, config: Any, quant_config: Any = None, prefix: str = "") -> None:
         c = parse_config(config.to_dict(), where="draft config")
         if c.rope_scaling is not None:

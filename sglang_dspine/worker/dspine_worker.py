@@ -9,6 +9,7 @@ import torch
 from sglang.srt.speculative.dflash_worker_v2 import DFlashWorkerV2
 from sglang.srt.speculative.draft_worker_common import make_draft_block_spec_info
 
+from ..commit.context_kv import ContextKV, why_not
 from ..errors import FlagError
 from ..model.narrow_window import narrow_layers
 from ..verify.penalties import PenaltyTracker
@@ -26,11 +27,29 @@ class DSpineWorker(DFlashWorkerV2):
     def __init__(self, server_args: Any, gpu_id: int, nccl_port: int, target_worker: Any) -> None:
         check_pair(target_worker.model_runner.model_config)  # before minutes of loading
         super().__init__(server_args, gpu_id, nccl_port, target_worker)
+        if not self._use_fused_kv_materialize:  # no GPU: the base class did not ask
+            self._init_context_kv()
         self.repairs = RepairLog()
         self.graphs_on = False
         self.eager_drafts = 0  # rounds whose draft ran outside a captured graph although graphs are on
         self.max_width = int(self.block_size)
         self._spec_infos: dict[int, Any] = {}
+
+    def _init_fused_kv_helper(self) -> None:
+        """How context rows get into the draft's KV on a GPU: ours for an FP8 draft, SGLang's for a BF16 one."""
+        if not self._init_context_kv():
+            super()._init_fused_kv_helper()
+
+    def _init_context_kv(self) -> bool:
+        layers = self.draft_model.layers
+        reason = why_not(layers)
+        if reason:
+            logger.info("DSPINE: context K/V go SGLang's way (%s)", reason)
+            return False
+        longest = int(self.target_worker.model_runner.model_config.context_len) + int(self.block_size)
+        self._fused_kv_helper, self._use_fused_kv_materialize = ContextKV(layers, longest), True
+        logger.info("DSPINE: K and V of all %d layers from one FP8 product", len(layers))
+        return True
 
     def alloc_memory_pool(self, *args: Any, **kwargs: Any) -> None:
         super().alloc_memory_pool(*args, **kwargs)
