@@ -12,6 +12,8 @@ import math
 import torch
 from torch import nn
 
+SMALLEST = 1e-12  # a shorter feature is not stretched to unit length; sqrt(r) / SMALLEST still is a float32
+
 
 class Bridge(nn.Module):
     """Weights of the code bridge; shared across layers except read-out and write."""
@@ -30,7 +32,7 @@ class Bridge(nn.Module):
     def features(self, layer: int, h: torch.Tensor) -> torch.Tensor:
         """f = sqrt(r) R h / ||R h||, normalised in fp32, finite for a zero vector. h [N, w, H] -> [N, w, r]"""
         read = (h @ self.readouts[layer].T).float()
-        norm = read.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
+        norm = read.norm(dim=-1, keepdim=True).clamp_min(SMALLEST)
         return (read * (math.sqrt(self.rank) / norm)).to(h.dtype)
 
     def forward(self, layer: int, h: torch.Tensor, anchor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
