@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from types import SimpleNamespace
 
 from sglang.srt.plugins.hook_registry import HookRegistry
@@ -31,7 +33,7 @@ def test_any_other_app_is_left_alone():
 def test_our_app_is_a_module_that_loads_plugins_before_sglangs_app():
     module = OUR_APP.partition(":")[0]
     source = (tokenizer_workers.__file__.rpartition("/")[0] + "/" + module.rpartition(".")[2]) + ".py"
-    lines = [line for line in open(source).read().splitlines() if line and not line.startswith(("#", '"'))]
+    lines = [line for line in Path(source).read_text().splitlines() if line and not line.startswith(("#", '"'))]
     assert lines.index("load_plugins()") < next(i for i, line in enumerate(lines) if "import app" in line)
 
 

@@ -53,7 +53,7 @@ def batch_of(tracked) -> SimpleNamespace:
 
 
 def test_the_committed_step_is_the_last_token_of_the_run(committed):
-    """Accepted length counts the bonus, which has no row yet: anchor and accepted proposals are rows 0 .. length - 1."""
+    """Accepted length counts the bonus, which has no row yet; anchor and proposals are rows 0 .. length - 1."""
     given = committed(batch_of(None), [5, 9, 30], [1, 4, 8], width=8)
     steps, tracked = given["prepared_step_indices"]
     assert steps.tolist() == [0, 3, 7] and tracked is None

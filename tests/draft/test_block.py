@@ -45,5 +45,6 @@ def test_slots_are_those_of_the_positions_in_the_requests_own_rows(block):
     made, table, planned = block
     expected = [table[row, n : n + WIDTH].tolist() for row, n in ((2, 7), (0, 120), (3, 1))]
     assert made.cache_loc.tolist() == expected
-    assert planned["write_virtual"].tolist() == sum(expected, []) and planned["read_extent"] == WIDTH
+    assert planned["write_virtual"].tolist() == [slot for row in expected for slot in row]
+    assert planned["read_extent"] == WIDTH
     assert made.plan == "plan"

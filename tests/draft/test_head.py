@@ -63,4 +63,5 @@ def test_score_rows_are_the_heads_own():
 @pytest.mark.parametrize("weight", [None, torch.zeros(VOCAB, HIDDEN, dtype=torch.uint8)], ids=["none", "packed"])
 def test_a_head_without_dense_rows_is_refused_at_start(weight):
     with pytest.raises(DSpineError, match="lm_head"):
-        TargetHead(lm_head(weight, shard_indices=SimpleNamespace(org_vocab_start_index=0, num_org_elements=VOCAB)), VOCAB)
+        shard = SimpleNamespace(org_vocab_start_index=0, num_org_elements=VOCAB)
+        TargetHead(lm_head(weight, shard_indices=shard), VOCAB)

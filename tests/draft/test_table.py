@@ -1,4 +1,4 @@
-"""The serving form of the transition table, in float32, against the reference's direct form, every row of every table."""
+"""The serving form of the transition table, in float32, against the reference's direct form: every row of each."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def test_a_greedy_requests_q_is_the_point_mass_at_its_token(seed):
 
 def test_equal_scores_go_to_the_first_candidate():
     candidates, scores = table(0)
-    tokens, _ = walk(candidates, torch.zeros_like(scores), torch.ones(5), torch.ones(5, dtype=torch.bool), torch.rand(5, ROWS))
+    greedy = torch.ones(5, dtype=torch.bool)
+    tokens, _ = walk(candidates, torch.zeros_like(scores), torch.ones(5), greedy, torch.rand(5, ROWS))
     assert torch.equal(tokens, candidates[..., 0])
 
 
@@ -96,7 +97,8 @@ def test_the_share_of_uniforms_that_draw_a_candidate_is_its_q():
 def test_a_candidate_of_probability_zero_is_never_drawn(uniform):
     candidates, scores = table(3, n=2)
     scores[..., 0] = scores[..., -1] = -1e4
-    tokens, q = walk(candidates, scores, torch.ones(2), torch.zeros(2, dtype=torch.bool), torch.full((2, ROWS), uniform))
+    sampled = torch.zeros(2, dtype=torch.bool)
+    tokens, q = walk(candidates, scores, torch.ones(2), sampled, torch.full((2, ROWS), uniform))
     at = (candidates == tokens[..., None]).nonzero()[:, -1]
     assert at.min() > 0 and at.max() < K - 1
     assert (q.gather(-1, (candidates == tokens[..., None]).long().argmax(-1, keepdim=True)) > 0).all()

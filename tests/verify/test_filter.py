@@ -37,10 +37,12 @@ def judge(probs: torch.Tensor, top_k: int, top_p: float, min_p: float) -> torch.
 
 def brute_force(row: list[float], top_k: int, top_p: float, min_p: float) -> list[float]:
     """Token by token: fewer than top_k likelier, at most top_p of mass above it, min_p of the likeliest."""
-    kept = [
-        p if sum(o > p for o in row) < top_k and sum(o for o in row if o > p) <= top_p and p >= min_p * max(row) else 0.0
-        for p in row
-    ]
+
+    def stays(p: float) -> bool:
+        likelier = [other for other in row if other > p]
+        return len(likelier) < top_k and sum(likelier) <= top_p and p >= min_p * max(row)
+
+    kept = [p if stays(p) else 0.0 for p in row]
     return [p / sum(kept) for p in kept]
 
 
