@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-
 from types import SimpleNamespace
 
 from sglang.srt.plugins.hook_registry import HookRegistry
