@@ -17,6 +17,11 @@ def draft_forward(worker: Any, batch: Any, draft_input: Any, block: Block, embed
     Returns:
         Whether a captured graph ran.
     """
+    return bool(run_draft(worker, batch, draft_input, block, embeds).can_run_graph)
+
+
+def run_draft(worker: Any, batch: Any, draft_input: Any, block: Block, embeds: torch.Tensor) -> Any:
+    """The same; returns the model runner's output, with hidden states [N*w, H] after the final norm."""
     from sglang.srt.model_executor.forward_batch_info import (
         CaptureHiddenMode,
         ForwardBatch,
@@ -55,7 +60,7 @@ def draft_forward(worker: Any, batch: Any, draft_input: Any, block: Block, embed
         plan = plan.reads_from(translator, seq_lens=seq_lens, seq_lens_cpu=seq_lens_cpu, read_extent=w)
     plan.bind(forward_batch, translator)
     with torch.inference_mode(), draft_tp_context(worker.draft_parallel_layout):
-        return bool(runner.forward(forward_batch).can_run_graph)
+        return runner.forward(forward_batch)
 
 
 def _lengths(worker: Any, batch: Any, draft_input: Any, block: Block) -> tuple[torch.Tensor, torch.Tensor, int]:

@@ -10,6 +10,7 @@ from sglang.srt.speculative.dflash_worker_v2 import DFlashWorkerV2
 from sglang.srt.speculative.draft_worker_common import make_draft_block_spec_info
 
 from ..commit.context_kv import ContextKV, why_not
+from ..draft.head import TargetHead
 from ..errors import FlagError
 from ..model.narrow_window import narrow_layers
 from ..verify.penalties import PenaltyTracker
@@ -17,6 +18,7 @@ from ..verify.repair_log import RepairLog
 from .pair import check_pair
 from .prefill import prefill_round
 from .round import decode_round
+from .self_check import self_check
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,8 @@ class DSpineWorker(DFlashWorkerV2):
         super().__init__(server_args, gpu_id, nccl_port, target_worker)
         if not self._use_fused_kv_materialize:  # no GPU: the base class did not ask
             self._init_context_kv()
+        config, target = self.draft_model.dspine, target_worker.model_runner
+        self.head = TargetHead(target.model.lm_head, config.vocab_size, config.hidden_size, target.dtype)
         self.repairs = RepairLog()
         self.graphs_on = False
         self.eager_drafts = 0  # rounds whose draft ran outside a captured graph although graphs are on
@@ -71,8 +75,9 @@ class DSpineWorker(DFlashWorkerV2):
         pool, vocab = self.model_runner.req_to_token_pool, self.model_runner.model_config.vocab_size
         self.penalties = PenaltyTracker(pool.req_to_token.shape[0], vocab, self.device)
         limit = max(int(self.model_runner.max_running_requests or 1), *captured)
-        self.draft_model.attach_head(self.target_worker.model_runner.model.lm_head, limit)
+        self.draft_model.attach_head(self.head, limit)
         super().init_cuda_graphs()
+        self.self_check = self_check(self)
 
     def _maybe_build_draft_sampler(self) -> None:
         """None: the proposal is part of the draft model's forward, and so of its graph."""
