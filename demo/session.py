@@ -11,7 +11,6 @@ from sglang_dspine.serve.endpoint import endpoint, hold, stop_on_signals
 from sglang_dspine.serve.health import wait_healthy
 from sglang_dspine.serve.port import free_port
 from sglang_dspine.serve.progress import say, waiting
-from sglang_dspine.serve.record import log_path
 from sglang_dspine.serve.server import Server
 from sglang_dspine.serve.settings import Settings
 
@@ -75,11 +74,10 @@ def ask_both_ways(asker: Asker, prompts: Sequence[Sequence[int]]) -> tuple[Answe
 def plain_server(settings: Settings, command: Command, port: int, console: Console) -> Iterator[str]:
     """The address of the same target without speculation, for the duration of the block."""
     url = f"http://127.0.0.1:{port}"
-    with Server(command, log_path(settings.state, port)) as server:
+    with Server(command, settings.state / f"{settings.port}-plain.log") as server:
         with waiting(console, "waiting for plain decode, to compare") as report:
             wait_healthy(server, url, settings.start_limit_s, report)
         yield url
-    server.log.path.unlink()
 
 
 def show_text(prompt: Sequence[int], answers: Answers, console: Console) -> None:
