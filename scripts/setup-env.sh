@@ -74,15 +74,25 @@ step() {
     say "$title: $((SECONDS - began)) s"
 }
 
+# pip works on one core: PyTorch beside all the rest. Everything is pinned, so there is nothing to resolve; the last
+# line brings what a CUDA build of PyTorch needs, should that be the one pip finds.
+install_pinned() {
+    local torch job status=0
+    torch=$(grep '^torch==' "$pins")
+    pip --no-deps "$torch" &
+    job=$!
+    pip --no-deps -r <(grep -v '^torch==' "$pins") || status=$?
+    wait "$job" || status=$?
+    [ $status = 0 ] && pip -c "$pins" "$torch"
+}
+
 install_base() {
     step "virtual environment in $venv with $1" make_venv "$1"
     if [ "$mode" = gpu ]; then
         step "SGLang $sglang with its GPU dependencies (several GB)" pip "sglang==$sglang"
         return
     fi
-    # PyTorch with its dependencies, whichever build pip finds; everything else pinned, so nothing to resolve.
-    step "PyTorch" pip -c "$pins" "$(grep '^torch==' "$pins")"
-    step "SGLang $sglang and what it imports on a CPU" pip --no-deps -r "$pins"
+    step "PyTorch, SGLang $sglang and what they import on a CPU" install_pinned
 }
 
 install_project() {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import cache
 from glob import glob
 from typing import Any
 
@@ -36,11 +37,22 @@ def set_environment() -> None:
             os.environ.setdefault(name, value)
 
 
-def start_scheduler(settings: dict[str, Any]):
-    """SGLang's Scheduler with its workers and pools, as its own process would build it; nobody reads its output."""
+@cache
+def import_sglang() -> None:
     from sglang.srt.plugins import load_plugins
 
     load_plugins()
+    import sglang.srt.managers.scheduler
+    import sglang.srt.models.registry  # noqa: F401
+
+    # Bringing a scheduler up and down collects garbage, a second each time through a heap of modules: set it aside.
+    gc.collect()
+    gc.freeze()
+
+
+def start_scheduler(settings: dict[str, Any]):
+    """SGLang's Scheduler with its workers and pools, as its own process would build it; nobody reads its output."""
+    import_sglang()
     from sglang.srt.managers import scheduler as module
     from sglang.srt.server_args import PortArgs, ServerArgs
 
