@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ class Shell:
 
     root: Path
     environment: dict[str, str]
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def port(self) -> int:
@@ -37,18 +41,32 @@ class Shell:
         )  # fmt: skip
 
     def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        """`./serve.sh WORDS` as from a terminal: a runner in the background would hand down that SIGINT is ignored."""
+        process = subprocess.Popen(
             [str(self.root / "serve.sh"), *words], env=self.environment | environment, cwd=self.root.parent,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
+        self.started.append(process)
+        return process
 
     def record(self, server: str = "dspine") -> dict:
         """What the stand-in noted about its call."""
         return json.loads((self.root / f"{server}.json").read_text())
 
+    def clean_up(self) -> None:
+        """End what a failed test, or one that kills serve.sh, has left."""
+        for process in self.started:
+            process.kill()
+            process.communicate()
+        for record in self.root.glob("*.json"):
+            for pid in json.loads(record.read_text())["pids"]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
 
 @pytest.fixture
-def shell(tmp_path) -> Shell:
+def shell(tmp_path) -> Iterator[Shell]:
     root = tmp_path / "checkout"
     root.mkdir()
     for name in ("serve.sh", "sglang_dspine", "demo", "scripts"):
@@ -64,7 +82,9 @@ def shell(tmp_path) -> Shell:
         "DSPINE_PYTHON": sys.executable, "PORT": str(free_port()), "MODEL": str(model), "DRAFT": "some/draft",
         "STAND_IN_RECORD": str(root), "DSPINE_STATE": str(tmp_path / "state"), "CUDA_VISIBLE_DEVICES": "",
     }  # fmt: skip
-    return Shell(root, environment)
+    shell = Shell(root, environment)
+    yield shell
+    shell.clean_up()
 
 
 def wait_until(condition, limit_s: float = 20.0) -> None:
