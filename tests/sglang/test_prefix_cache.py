@@ -84,8 +84,9 @@ def test_chunks_may_end_anywhere_in_an_accepted_run(engines, name):
         assert_greedy(pair.target, shifted, out.output_ids, f"cut {count}")
 
 
+@pytest.mark.report(14)
 def test_a_snapshot_taken_inside_an_accepted_run_holds_the_state_of_its_position(engines):
-    """Report 14: the recurrent state that a cached prefix brings must be that of the prefix's end."""
+    """The recurrent state that a cached prefix brings must be that of the prefix's end."""
     pair, prompts, interval = pairs.demo(), held_out_code(6, 165), 64
     engine = pair.served(engines, **EXTRA_BUFFER)
     with logged_rounds() as log:
@@ -105,8 +106,9 @@ def test_a_snapshot_taken_inside_an_accepted_run_holds_the_state_of_its_position
         assert_greedy(pair.target, prompt, out.output_ids)
 
 
+@pytest.mark.report(15)
 def test_a_cached_prompt_is_drafted_as_well_as_a_cold_one(engines):
-    """Report 15: the second time prompts come from the cache, and as much is accepted."""
+    """The second time prompts come from the cache, and as much is accepted."""
     pair, prompts = pairs.demo(), held_out_code(3, 150)
     engine = pair.served(engines, **EXTRA_BUFFER)
     result, accepted = Comparison(), []

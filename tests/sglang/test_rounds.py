@@ -85,7 +85,7 @@ def test_a_compact_window_drafts_over_its_last_positions(engines, page):
 
 @pytest.mark.full
 def test_accepted_length_on_held_out_code_is_the_references_and_needs_the_bridge(engines, capsys):
-    pair, prompts, steps = pairs.demo(), held_out_code(32, 256), 128
+    pair, prompts, steps = pairs.demo(), held_out_code(16, 256), 128
     engine = pair.served(engines, **EXTRA_BUFFER)
     _, texts, rounds = served_rounds(engine, prompts, steps)
     result = compared(pair, texts, rounds)
