@@ -35,9 +35,7 @@ def audit(
     console = Console()
     try:
         endpoint = Endpoint(url, concurrency=concurrency, api_key=api_key)
-        control = (
-            None if control_url is None else Endpoint(control_url, concurrency=concurrency, api_key=api_key)
-        )
+        control = None if control_url is None else Endpoint(control_url, concurrency=concurrency, api_key=api_key)
         ids = to_ids(read_prompts(prompts), endpoint)
         with Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("prompts", total=len(ids) * (1 if control is None else 2))

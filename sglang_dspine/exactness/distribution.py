@@ -111,11 +111,10 @@ def by_rank(table: np.ndarray, ranks: int) -> np.ndarray:
 def _pools(cells: Cells, label: str) -> Iterator[tuple[str, np.ndarray]]:
     """Names and row masks of the pooled tests."""
     yield f"{label}all positions", np.ones(len(cells), bool)
-    for k in np.unique(cells.position):
-        yield f"{label}position {k}", cells.position == k
-    prompts = np.unique(cells.prompt)
-    for i in prompts if len(prompts) > 1 else []:
-        yield f"{label}prompt {i}", cells.prompt == i
+    for name, of_cell in (("position", cells.position), ("prompt", cells.prompt)):
+        values = np.unique(of_cell)
+        for value in values if len(values) > 1 else []:  # a single one would repeat the test over all
+            yield f"{label}{name} {value}", of_cell == value
 
 
 def _visited(visits: np.ndarray, family: Family) -> np.ndarray:
