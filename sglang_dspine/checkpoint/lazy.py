@@ -26,6 +26,10 @@ class LazyWeights:
         names = sorted(name for name in self.tensors if name.startswith(prefixes) and not name.endswith(SCALE_SUFFIX))
         return {name: self._weight(name) for name in names}
 
+    def is_fp8(self, name: str) -> bool:
+        """Whether the weight is stored in FP8 (and handed out dequantised)."""
+        return name + SCALE_SUFFIX in self.tensors
+
     def rows(self, name: str, ids: list[int]) -> torch.Tensor:
         """Some rows of one tensor that is not FP8: [len(ids), ...]."""
         import torch

@@ -1,0 +1,91 @@
+"""What a target left behind while it wrote: all that drafting its text again needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..config import DraftConfig
+from ..errors import DSpineError
+
+SYNTHETIC_VOCAB = 4096  # rows of a made-up head, at most
+SYNTHETIC_LENGTHS = (24, 19, 14, 9)
+
+
+@dataclass(frozen=True)
+class Text:
+    """One sequence of S tokens."""
+
+    taps: Tensor  # [S, taps·H] captured layers, concatenated
+    tokens: Tensor  # int64 [S]
+    written: int  # from this place on the target wrote the tokens itself, greedily; S if it wrote none
+
+
+@dataclass(frozen=True)
+class Captures:
+    texts: tuple[Text, ...]
+    embed: Tensor  # [>= V', H] of the target; V' tokens occur
+    head: Tensor  # [>= V', H]
+    mask: Tensor  # [H] embedding of the mask token
+    source: str  # for the report
+
+    @property
+    def written(self) -> bool:
+        """Whether there is text of the target's own to accept against."""
+        return any(text.written < len(text.tokens) for text in self.texts)
+
+    def check(self, config: DraftConfig) -> None:
+        """Raises DSpineError unless these captures are of a target of this drafter."""
+        width = len(config.target_layer_ids) * config.hidden_size
+        for i, text in enumerate(self.texts):
+            if tuple(text.taps.shape) != (len(text.tokens), width):
+                raise DSpineError(
+                    f"captures: text {i}: expected taps [{len(text.tokens)}, {width}], found {list(text.taps.shape)}; "
+                    f"this drafter's taps are the outputs of layers {list(config.target_layer_ids)}"
+                )
+        if self.head.shape != self.embed.shape or self.head.shape[1] != config.hidden_size:
+            raise DSpineError(
+                f"captures: expected embed and head [tokens, {config.hidden_size}], found {list(self.embed.shape)} and "
+                f"{list(self.head.shape)}"
+            )
+
+
+def synthetic(config: DraftConfig) -> Captures:
+    """Random captures, embedding and head: they show how far the numbers move, and nothing about acceptance."""
+    random = torch.Generator().manual_seed(4)
+    rows = min(config.vocab_size, SYNTHETIC_VOCAB)
+    width = len(config.target_layer_ids) * config.hidden_size
+    embed, head, mask = (torch.randn(n, config.hidden_size, generator=random) for n in (rows, rows, 1))
+    texts = []
+    for length in SYNTHETIC_LENGTHS:
+        taps = torch.randn(length + 1, width, generator=random)
+        texts.append(Text(taps, torch.randint(rows, (length + 1,), generator=random), length + 1))
+    return Captures(tuple(texts), embed, head, mask[0], "synthetic captures, embedding and head")
+
+
+def save_captures(path: Path, captures: Captures) -> None:
+    """One safetensors file: embed, head, mask, and for text i `i.taps`, `i.tokens`, `i.written`."""
+    tensors = {"embed": captures.embed, "head": captures.head, "mask": captures.mask}
+    for i, text in enumerate(captures.texts):
+        tensors |= {f"{i}.taps": text.taps, f"{i}.tokens": text.tokens, f"{i}.written": torch.tensor(text.written)}
+    save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, path)
+
+
+def load_captures(path: Path) -> Captures:
+    """What `save_captures` wrote. Raises DSpineError for any other file."""
+    try:
+        tensors = load_file(path)
+        count = sum(name.endswith(".taps") for name in tensors)
+        texts = tuple(
+            Text(tensors[f"{i}.taps"], tensors[f"{i}.tokens"], int(tensors[f"{i}.written"])) for i in range(count)
+        )
+        if not texts:
+            raise KeyError("0.taps")
+        return Captures(texts, tensors["embed"], tensors["head"], tensors["mask"], path.name)
+    except (OSError, SafetensorError, KeyError) as error:
+        raise DSpineError(f"{path}: is no file of captures: {error!r}") from error

@@ -1,0 +1,57 @@
+"""Captures of a target that transformers can run: it continues prompts greedily, and its layers are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .captures import Captures, Text
+
+# Continued by the target when the user gives no prompts of their own.
+BUILT_IN = (
+    "def moving_average(values, window):\n    \"\"\"Mean of each run of `window` values.\"\"\"\n",
+    "class Inventory:\n    def __init__(self):\n        self.items = {}\n\n    def add(self, name, count):\n",
+    "import csv\n\ndef read_rows(path):\n    with open(path, newline='') as file:\n",
+    "The water cycle has three stages. In the first,",
+    "List the steps to replace a bicycle tube:\n1.",
+    "{\"name\": \"Ada\", \"age\": 36}\n{\"name\": \"Alan\", \"age\": 41}\n{\"name\":",
+    "To find the area of a circle of radius 3, we",
+    "for i in range(10):\n    if i % 2 == 0:\n        print(i)\n    else:\n",
+)  # fmt: skip
+
+
+@torch.no_grad()
+def record(
+    target: str,
+    prompts: Sequence[str],
+    layers: Sequence[int],
+    mask_token: int,
+    new_tokens: int = 96,
+    device: str = "cpu",
+    progress: Callable[[], None] = lambda: None,
+) -> Captures:
+    """Let `target` continue each prompt by `new_tokens` greedy tokens, and capture the outputs of `layers`.
+
+    The end-of-text token does not stop it, so that every text has the same weight.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    model: Any = AutoModelForCausalLM.from_pretrained(target, dtype="auto")
+    model = model.to(device).eval()
+    texts = []
+    for prompt in prompts:
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"].to(device)
+        length = ids.shape[1] + new_tokens
+        whole = model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, min_length=length, max_length=length,
+            pad_token_id=0,
+        )  # fmt: skip
+        states = model(input_ids=whole, use_cache=False, output_hidden_states=True).hidden_states
+        taps = torch.cat([states[layer + 1][0] for layer in layers], -1)  # states[0] is the embedding
+        texts.append(Text(taps.cpu(), whole[0].cpu(), ids.shape[1]))
+        progress()
+    embed, head = model.get_input_embeddings().weight.detach().cpu(), model.lm_head.weight.detach().cpu()
+    return Captures(tuple(texts), embed, head, embed[mask_token], f"{len(texts)} greedy texts of {new_tokens} tokens")

@@ -1,0 +1,63 @@
+"""The report says what was measured, and what was not."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from sglang_dspine.agreement import report
+from sglang_dspine.agreement.captures import Captures, synthetic
+from sglang_dspine.agreement.compare import Acceptance
+from sglang_dspine.agreement.measure import measure
+from sglang_dspine.checkpoint.convert import Format, convert
+from sglang_dspine.errors import DSpineError
+from tests.agreement.test_draft import text_of
+from tests.support.checkpoints import TINY, write_checkpoint
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("conversion")
+    write_checkpoint(folder / "source")
+    return convert(folder / "source", folder / "made", Format.FP8)
+
+
+@pytest.fixture(scope="module")
+def found(made):
+    shares = []
+    agreement = measure(made.source, made.destination, synthetic(TINY), shares.append)
+    assert sum(shares) == pytest.approx(1.0)
+    return agreement
+
+
+def test_fp8_moves_something_but_not_much(found):
+    assert 0.5 < found.top1 < 1 and 0.6 < found.candidates < 1 and found.rows == 60
+
+
+def test_bf16_of_bf16_moves_nothing(made, tmp_path):
+    same = convert(made.source, tmp_path / "bf16", Format.BF16)
+    agreement = measure(same.source, same.destination, synthetic(TINY))
+    assert agreement.candidates == agreement.top1 == agreement.proposals == 1.0
+
+
+def test_json_and_markdown_hold_the_same_numbers(made, found):
+    accepted = replace(found, acceptance=Acceptance(5.0, 4.95, 0.99, 0.985, 0.995))
+    report.write(made.destination, made, accepted)
+    data = json.loads((made.destination / "conversion.json").read_text())
+    text = (made.destination / "conversion.md").read_text()
+    assert data["total"] == [sum(made.before.values()), sum(made.after.values())]
+    for part, (before, after) in data["bytes"].items():
+        assert f"| {part} | {before:,} | {after:,} |" in text
+    assert data["agreement"]["acceptance"]["ratio"] == 0.99 and "ratio 0.9900 [0.9850, 0.9950]" in text
+
+
+def test_what_was_not_measured_is_said(found):
+    assert report.sentences(None) == ["not measured"]
+    assert report.sentences(found)[-1].startswith("accepted length: not measured")
+
+
+def test_captures_without_a_whole_block_of_text_are_refused(made):
+    base = synthetic(TINY)
+    short = Captures((text_of(20, 10),), base.embed, base.head, base.mask, "short")
+    with pytest.raises(DSpineError, match="expected a text with 16 tokens written"):
+        measure(made.source, made.destination, short)
