@@ -47,6 +47,8 @@ def _refuse_unsupported(args: Any) -> None:
         raise FlagError("DSPINE does not support LoRA: the draft was trained for the base target; drop --lora-paths")
     if getattr(args, "speculative_adaptive", False):
         raise FlagError("--speculative-adaptive is EAGLE's; DSPINE has its own width table")
+    if getattr(args, "speculative_draft_sink_size", None):
+        raise FlagError("--speculative-draft-sink-size: DSPINE drafts over a window without sinks; leave it unset")
     if args.speculative_draft_model_path is None:
         raise FlagError("DSPINE needs --speculative-draft-model-path: a DSpine checkpoint folder or repository id")
 

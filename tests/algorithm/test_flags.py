@@ -66,6 +66,7 @@ def test_a_width_inside_the_block_is_kept(draft, width):
         ({"enable_dp_attention": True}, "--enable-dp-attention"),
         ({"lora_paths": ["x"]}, "LoRA"),
         ({"speculative_adaptive": True}, "--speculative-adaptive"),
+        ({"speculative_draft_sink_size": 4}, "--speculative-draft-sink-size"),
         ({"speculative_draft_model_path": None}, "needs --speculative-draft-model-path"),
         ({"speculative_num_steps": 3}, "--speculative-num-steps 3"),
         ({"speculative_eagle_topk": 4}, "--speculative-eagle-topk 4"),
@@ -80,6 +81,14 @@ def test_a_width_inside_the_block_is_kept(draft, width):
 def test_a_combination_that_cannot_work_is_refused(draft, changes, message):
     with pytest.raises(FlagError, match=message):
         flags.resolve(arguments(draft, **changes))
+
+
+def test_a_window_is_taken_and_said_to_count(draft, caplog):
+    """SGLang warns that the flag has no effect: it does not know this algorithm."""
+    args = arguments(draft, speculative_draft_window_size=32)
+    with caplog.at_level("INFO", logger=flags.__name__):
+        flags.resolve(args)
+    assert args.speculative_draft_window_size == 32 and "last 32 positions" in caplog.text
 
 
 def test_a_window_beyond_the_trained_one_is_refused(tmp_path):
