@@ -25,11 +25,17 @@ def prompts_for(pair_of, count: int) -> list[list[int]]:
     return held_out_code(count, 150) if pair_of is pairs.demo else random_prompts((20, 5, 33, 11, 48, 26)[:count])
 
 
-@pytest.fixture(params=SERVERS)
-def server(request, engines):
+@pytest.fixture(scope="module", params=["dense", pytest.param("trained", marks=pytest.mark.full)])
+def running(request, engines):
     pair_of, server_args = SERVERS[request.param]
     pair = pair_of()
     return pair, prompts_for(pair_of, 4), pair.served(engines, **server_args)
+
+
+@pytest.fixture
+def server(running):
+    running[2].flush()
+    return running
 
 
 def test_requests_join_and_leave_a_running_batch(server):

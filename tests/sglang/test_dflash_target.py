@@ -30,7 +30,9 @@ def generate(engine):
     return engine.generate([Request(ids, {"max_new_tokens": STEPS, "ignore_eos": True}) for ids in PROMPTS])
 
 
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(
+    "server", ["hybrid", *(pytest.param(n, marks=pytest.mark.full) for n in SERVERS if n != "hybrid")]
+)
 def test_drafting_leaves_the_text_unchanged(engines, server):
     path, engine = drafting(engines, server)
     expected = [hf_greedy(path, ids, STEPS) for ids in PROMPTS]

@@ -52,8 +52,8 @@ SERVERS = [*FAST, *(pytest.param(name, marks=pytest.mark.full) for name in FULL)
 def workload(pair_of) -> tuple[list[list[int]], int]:
     """Prompts and the number of tokens to emit after each."""
     if pair_of is pairs.demo:
-        return held_out_code(3, 150), 64
-    return random_prompts((3, 11, 20, 33, 64, 7)), 40
+        return held_out_code(3, 150), 48
+    return random_prompts((3, 11, 20, 33, 64)), 32
 
 
 def send(engine, prompts, steps: int):

@@ -14,19 +14,23 @@ TARGETS = {"dense": dense_qwen3, "hybrid": hybrid_qwen35}
 EXTRA_BUFFER = {"mamba_radix_cache_strategy": "extra_buffer", "disable_overlap_schedule": False}
 SERVERS = {
     "dense": ("dense", {}),
+    "hybrid overlapped": ("hybrid", EXTRA_BUFFER),
     "dense overlapped, chunked": ("dense", {"disable_overlap_schedule": False, "chunked_prefill_size": 16}),
     "dense in pages": ("dense", {"page_size": 16}),
     "hybrid": ("hybrid", {}),
     "hybrid chunked": ("hybrid", {"chunked_prefill_size": 16}),
-    "hybrid overlapped": ("hybrid", EXTRA_BUFFER),
 }
+FAST = ("dense", "hybrid overlapped")
 
 
 def requests_of(prompts, steps=STEPS):
     return [Request(ids, {"max_new_tokens": steps, "ignore_eos": True}) for ids in prompts]
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(
+    scope="module",
+    params=[name if name in FAST else pytest.param(name, marks=pytest.mark.full) for name in SERVERS],
+)
 def server(request, engines):
     target, server_args = SERVERS[request.param]
     path = TARGETS[target]()
