@@ -5,21 +5,28 @@ N rows of H numbers; K candidates a row; the head may be padded to a multiple of
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
 
 from ..errors import DSpineError
 
+logger = logging.getLogger(__name__)
+
 
 class TargetHead:
     """Dense or quantised `lm_head` of the target.
+
+    A quantised head proposes candidates through its own kernel. Their scores need rows as numbers: those are
+    dequantised once, when the worker is made and before SGLang sizes its KV pool by the memory left over (report 5).
 
     Raises:
         DSpineError: a head whose rows cannot be read (report 4): refused at start, not at the first request.
     """
 
-    def __init__(self, lm_head: Any, vocab_size: int) -> None:
+    def __init__(self, lm_head: Any, vocab_size: int, hidden_size: int = 0, dtype: torch.dtype | None = None) -> None:
+        """hidden_size, dtype: of the dequantised rows; a dense head needs neither."""
         from sglang.srt.layers.logits_processor import should_apply_lm_head_quant_method
         from sglang.srt.runtime_context import get_parallel
         from sglang.srt.speculative.dflash_utils import is_dense_head_weight
@@ -30,22 +37,38 @@ class TargetHead:
         self.start = int(shard.org_vocab_start_index) if shard is not None else 0
         local = int(shard.num_org_elements) if shard is not None else int(lm_head.weight.shape[0])
         self.local_vocab = max(0, min(local, vocab_size - self.start))  # padding and added rows never win (report 37)
-        self.quantised = should_apply_lm_head_quant_method(lm_head, getattr(lm_head, "quant_method", None))
-        self.dense = is_dense_head_weight(getattr(lm_head, "weight", None))
-        if not self.dense:
+        method = getattr(lm_head, "quant_method", None)
+        self.quantised = should_apply_lm_head_quant_method(lm_head, method)
+        self.copy: torch.Tensor | None = None
+        if self.quantised:
+            self.copy = self._dequantise(hidden_size, dtype or torch.bfloat16)
+        elif not is_dense_head_weight(getattr(lm_head, "weight", None)):
             raise DSpineError(
-                f"the target's lm_head ({type(getattr(lm_head, 'quant_method', None)).__name__}) holds no dense "
-                "BF16/FP16/FP32 rows, which DSPINE scores its candidates with; serve a target whose lm_head is not "
-                "quantised"
+                f"the target's lm_head ({type(method).__name__}) holds neither dense BF16/FP16/FP32 rows nor a "
+                "quantisation SGLang can multiply by; serve a target with another lm_head"
             )
 
     @property
     def weight(self) -> torch.Tensor:
-        return self.lm_head.weight[: self.local_vocab]
+        """Rows of the real vocabulary on this rank. [V/tp, H]"""
+        return self.copy if self.copy is not None else self.lm_head.weight[: self.local_vocab]
+
+    def _dequantise(self, hidden_size: int, dtype: torch.dtype, chunk: int = 256) -> torch.Tensor:
+        """The head times the identity: exact whatever the format, since 1 and 0 survive any quantisation."""
+        device = self.lm_head.weight.device
+        rows = torch.empty(self.local_vocab, hidden_size, dtype=dtype, device=device)
+        logger.info("DSPINE: quantised lm_head, %.2f GB of rows kept for scores", rows.nbytes / 1e9)
+        for start in range(0, hidden_size, chunk):
+            unit = torch.eye(hidden_size, dtype=dtype, device=device)[start : start + chunk]
+            rows[:, start : start + chunk] = self._quantised_logits(unit).T
+        return rows
+
+    def _quantised_logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.lm_head.quant_method.apply(self.lm_head, hidden, None)[:, : self.local_vocab]
 
     def top_k(self, hidden: torch.Tensor, k: int) -> torch.Tensor:
         """Ids of the K best tokens of each row, best first. [N, H] -> [N, K] int64"""
-        logits = hidden.to(self.weight.dtype) @ self.weight.T  # [N, V/tp]
+        logits = self._quantised_logits(hidden) if self.quantised else hidden.to(self.weight.dtype) @ self.weight.T
         values, ids = torch.topk(logits, k, dim=-1)
         if self.tp_size == 1:
             return ids

@@ -21,8 +21,8 @@ MIN_TEMPERATURE = 1e-5  # a sampled request this cold is a greedy one up to fp32
 class Proposer:
     """Proposal of the last draft forward: `tokens`, `candidates`, `q` (rows beyond the batch are stale)."""
 
-    def __init__(self, config: DraftConfig, bridge: Bridge, norm: Any, lm_head: Any, max_batch: int) -> None:
-        self.head = TargetHead(lm_head, config.vocab_size)
+    def __init__(self, config: DraftConfig, bridge: Bridge, norm: Any, head: TargetHead, max_batch: int) -> None:
+        self.head = head
         self.table = TransitionTable(bridge, norm.weight, config.rms_norm_eps, self.head)
         self.top_k = config.top_k
         device, rows = norm.weight.device, config.num_proposals

@@ -14,6 +14,7 @@ from ..checkpoint.read import iter_checkpoint
 from ..config import DraftConfig
 from ..config.parse import parse_config
 from ..config.rope import sglang_rope_scaling
+from ..draft.head import TargetHead
 from ..draft.proposer import Proposer
 from .bridge import Bridge
 from .narrow_window import widen_block
@@ -44,9 +45,9 @@ class DSpineDraftModel(DFlashDraftModel):
         self.loaded = False
         widen_block(self)
 
-    def attach_head(self, lm_head: Any, max_batch: int) -> None:
+    def attach_head(self, head: TargetHead, max_batch: int) -> None:
         """Give the drafter the target's output head; must happen before a graph is captured."""
-        self.proposer = Proposer(self.dspine, self.bridge, self.norm, lm_head, max_batch)
+        self.proposer = Proposer(self.dspine, self.bridge, self.norm, head, max_batch)
 
     def set_block_size(self, block_size: int) -> None:
         super().set_block_size(block_size)

@@ -6,7 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+
+# Imported before `get_parallel` is replaced: a module that SGLang first imports meanwhile would keep the replacement.
 from sglang.srt import runtime_context
+from sglang.srt.distributed import communication_op  # noqa: F401
+from sglang.srt.layers import logits_processor  # noqa: F401
+from sglang.srt.speculative import dflash_utils  # noqa: F401
 
 from sglang_dspine.draft.head import TargetHead
 from sglang_dspine.errors import DSpineError
@@ -57,6 +62,42 @@ def test_score_rows_are_the_heads_own():
     weight = random(VOCAB, HIDDEN).bfloat16()
     ids = torch.tensor([[3, 66], [0, 3]])
     assert torch.equal(TargetHead(lm_head(weight), VOCAB).rows(ids), weight[ids])
+
+
+class PackedMethod:
+    """A quantised head as SGLang presents one: packed rows, padding that scores highest, a product of its own."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        self.rows = torch.cat([weight, torch.full((PADDED - VOCAB, HIDDEN), 100.0)])
+
+    def apply(self, layer, x, bias):
+        return x @ self.rows.T.to(x.dtype)
+
+
+@pytest.fixture
+def quantised():
+    weight = random(VOCAB, HIDDEN)
+    shard = SimpleNamespace(org_vocab_start_index=0, num_org_elements=VOCAB)
+    packed = torch.zeros(PADDED, HIDDEN // 2, dtype=torch.uint8)
+    return weight, lm_head(packed, quant_method=PackedMethod(weight), shard_indices=shard)
+
+
+@pytest.mark.report(4)
+def test_a_quantised_heads_padding_never_becomes_a_candidate(quantised):
+    weight, packed = quantised
+    hidden = random(40, HIDDEN, seed=1).abs()
+    found = TargetHead(packed, VOCAB, HIDDEN, torch.float32).top_k(hidden, 16)
+    assert found.max() < VOCAB
+    assert torch.equal(found, top_candidates(hidden, weight, 16, VOCAB))
+
+
+@pytest.mark.report(5)
+def test_a_quantised_head_is_turned_into_rows_once_and_before_anything_is_served(quantised):
+    weight, packed = quantised
+    head = TargetHead(packed, VOCAB, HIDDEN, torch.float32)
+    packed.quant_method.rows = None  # nothing is dequantised any more
+    ids = torch.tensor([[3, 66], [0, 3]])
+    assert torch.equal(head.rows(ids), weight[ids])
 
 
 @pytest.mark.report(4)

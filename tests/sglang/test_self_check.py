@@ -17,8 +17,15 @@ from ..support import pairs
 FP8 = {"dtype": "bfloat16", "speculative_draft_model_quantization": "fp8"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def turned_on():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DSPINE_SELF_CHECK", "1")
+        yield
+
+
 @pytest.fixture(scope="module")
-def worker(engines):
+def worker(engines, turned_on):
     return pairs.demo().served(engines, **FP8).draft_worker
 
 
@@ -111,14 +118,14 @@ def test_a_draft_that_is_not_the_checkpoints_is_refused(kept, fault):
 
 def test_it_can_be_turned_off_and_says_so(worker, monkeypatch, caplog):
     monkeypatch.setenv("DSPINE_SELF_CHECK", "0")
-    with caplog.at_level(logging.WARNING, "sglang_dspine"):
+    with caplog.at_level(logging.INFO, "sglang_dspine"):
         assert self_check(worker) is None
-    assert "self-check of the draft left out: DSPINE_SELF_CHECK=0" in caplog.text
+    assert "self-check of the draft left out: DSPINE_SELF_CHECK=1 turns it on" in caplog.text
 
 
 def test_dummy_weights_and_a_missing_folder_are_nothing_to_compare_with(worker, monkeypatch, caplog):
     args = SimpleNamespace(load_format="auto", speculative_draft_load_format="dummy")
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "sglang_dspine"):
+    with monkeypatch.context() as patch, caplog.at_level(logging.INFO, "sglang_dspine"):
         patch.setattr(worker, "server_args", args)
         assert self_check(worker) is None
         patch.undo()
