@@ -19,7 +19,7 @@ from .plan import dspine_command, plain_command, profile
 from .rows import compare_rows
 from .text import held_out_prompts, stdlib_path
 
-PROMPTS, PROMPT_BYTES, NEW_TOKENS, TOGETHER = 16, 256, 64, 8
+PROMPTS, PROMPT_BYTES, NEW_TOKENS, TOGETHER = 16, 256, 48, 8
 EXAMPLE = (
     '{"text": "def area(width, height):\\n", "sampling_params": {"temperature": 0, "max_new_tokens": 48}}'
 )

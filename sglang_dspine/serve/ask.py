@@ -69,6 +69,9 @@ class Asker:
     def ask_all(self, prompts: Sequence[str | Sequence[int]], new_tokens: int, together: int = 1) -> Answers:
         """Send every prompt, `together` at a time."""
         began = time.perf_counter()
-        with ThreadPoolExecutor(together) as pool:
+        pool = ThreadPoolExecutor(together)
+        try:
             each = list(pool.map(lambda prompt: self.ask(prompt, new_tokens), prompts))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt must not wait for answers
         return Answers(each, time.perf_counter() - began)

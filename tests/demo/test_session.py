@@ -21,6 +21,7 @@ def demo(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
     monkeypatch.setenv("STAND_IN_RECORD", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("STAND_IN_ROUNDS", "12")
     monkeypatch.setattr(session, "stop_on_signals", lambda: None)  # the handlers of the test runner stay
     monkeypatch.setattr(session, "held_out_prompts", lambda *_: torch.arange(16 * 256).reshape(16, 256) % 200)
 
@@ -39,7 +40,7 @@ def record(tmp_path: Path, server: str) -> dict:
 def test_equal_text_passes_and_leaves_nothing_behind(demo, tmp_path, capsys):
     assert demo() == 0
     said = capsys.readouterr().out
-    assert "0 of 2048 differ from plain decode" in said and "accepted length 3.94" in said
+    assert "0 of 1536 differ from plain decode" in said and "accepted length 3.92" in said  # (48 - 1) / 12
     assert "DSPINE: " in said and "plain: " in said and "tok/s" in said
     assert gone(record(tmp_path, "dspine")["pids"] + record(tmp_path, "plain")["pids"])
     assert len(list(tmp_path.glob("*.log"))) == 2  # they stay to be read, and the next run replaces them
@@ -47,12 +48,12 @@ def test_equal_text_passes_and_leaves_nothing_behind(demo, tmp_path, capsys):
 
 def test_a_wrong_last_token_in_each_text_fails(demo, capsys):
     assert demo(STAND_IN_WRONG="1") == 1
-    assert "failed: 32 of 2048 differ from plain decode; expected 0" in capsys.readouterr().out
+    assert "failed: 32 of 1536 differ from plain decode; expected 0" in capsys.readouterr().out
 
 
 def test_too_low_an_accepted_length_fails(demo, capsys):
-    assert demo(STAND_IN_ROUNDS="22") == 1  # 63 / 22 = 2.86
-    assert "failed: accepted length 2.86; expected at least 3.0" in capsys.readouterr().out
+    assert demo(STAND_IN_ROUNDS="16") == 1  # 47 / 16 = 2.94
+    assert "failed: accepted length 2.94; expected at least 3.0" in capsys.readouterr().out
 
 
 def test_the_compared_server_has_the_same_flags_but_no_speculation(demo, tmp_path):

@@ -167,6 +167,15 @@ def test_ctrl_c_and_its_relatives_stop_everything(shell, number):
     assert shell.run("--status").returncode == 3
 
 
+def test_an_interrupt_does_not_wait_for_answers(shell):
+    process = shell.start("--native", STAND_IN_SLOW="50")
+    for line in process.stdout:
+        if line.startswith("healthy"):
+            break
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130 and gone(shell.record()["pids"])
+
+
 def test_status_names_the_endpoint_and_stop_ends_it(shell):
     process = serving(shell)
     seen = shell.run("--status")

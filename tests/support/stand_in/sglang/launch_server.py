@@ -3,6 +3,7 @@
 STAND_IN_RECORD   folder for one JSON file per server: words, environment, pids of the server and of its child
 STAND_IN_DIES     exit with this status before serving, after some log lines
 STAND_IN_HANGS    never get healthy
+STAND_IN_SLOW     seconds until an answer
 STAND_IN_WRONG    the speculating server answers this many tokens of each text wrongly
 STAND_IN_ROUNDS   verify rounds per answer (default 16)
 """
@@ -32,6 +33,7 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if "--api-key" in words and self.headers["Authorization"] != f"Bearer {value('--api-key')}":
             return self.answer(401, {})
+        time.sleep(float(os.environ.get("STAND_IN_SLOW", "0")))
         count = asked["sampling_params"]["max_new_tokens"]
         seed = sum(asked["input_ids"]) if "input_ids" in asked else len(asked["text"])
         ids = [(seed + 7 * i) % 96 + 32 for i in range(count)]
