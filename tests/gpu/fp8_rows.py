@@ -4,7 +4,7 @@
 
 Prints one line a case: how many e4m3 bytes and scales differ, and, where any do, the rule that matches. Measures the
 GPU's approximate reciprocal too, whose table `sglang_dspine/checkpoint/hopper.py` holds. Writes vectors for the CPU
-tests: OUT/rows.safetensors. Exit status 0 only if nothing differs.
+tests: OUT/rows.safetensors, which goes to tests/data/fp8/<gpu>.safetensors. Exit status 0 only if nothing differs.
 """
 
 from __future__ import annotations
