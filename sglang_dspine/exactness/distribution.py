@@ -10,7 +10,8 @@ The family, fixed before a sample is drawn:
 
     every position >= 2 together, each position, each prompt    classes are ranks within a prefix, so that prefixes
                                                                 seen once still count
-    the most visited prefixes, one by one                       classes are tokens: a single wrong candidate shows
+    prefixes visited often, their statistics added up           deviations whose directions differ by prefix add too
+    the most visited of them, one by one                        classes are tokens: a single wrong candidate shows
 
 Ranks are of the law's probability (or, against a control, of the two arms' common count, which says nothing about
 either arm). All p-values of a report are corrected together (Holm).
@@ -25,7 +26,15 @@ import numpy as np
 
 from sglang_dspine.exactness.laws import Laws
 from sglang_dspine.exactness.samples import Cells, Samples, cells_of, count, frequencies
-from sglang_dspine.exactness.statistics import Test, against_law, holm, settle, two_sample
+from sglang_dspine.exactness.statistics import (
+    MIN_EXPECTED_ADDED,
+    Test,
+    added,
+    against_law,
+    holm,
+    settle,
+    two_sample,
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,7 @@ class Family:
     """Which tests a setting gets."""
 
     single_cells: int = 16  # at most so many prefixes are tested one by one
-    min_cell: int = 200  # and only those visited at least so often
+    min_cell: int = 200  # visits that make a prefix an often visited one
     ranks: int = 8  # rank classes of a pooled test; the rest is one more
 
 
@@ -76,13 +85,11 @@ def judge_against_law(
     laws = law_of(cells)
     counts = count(samples, cells, laws)
     law = np.concatenate([laws.probs, laws.rest[:, None]], axis=1)
-    ranked_counts, ranked_law = by_rank(counts, family.ranks), by_rank(law, family.ranks)
-    tests = [against_law(name, ranked_counts[rows], ranked_law[rows]) for name, rows in _pools(cells, label)]
-    tests += [
-        against_law(_cell_name(cells, s, label), counts[s : s + 1], law[s : s + 1])
-        for s in _visited(counts.sum(axis=1), family)
-    ]
-    return [t for t in tests if t is not None]
+
+    def test(name: str, rows: np.ndarray, ranks: int | None = None, least: float | None = None) -> Test | None:
+        return against_law(name, by_rank(counts[rows], ranks), by_rank(law[rows], ranks), least)
+
+    return _family(cells, counts.sum(axis=1), test, family, label)
 
 
 def judge_against_control(
@@ -94,37 +101,42 @@ def judge_against_control(
     laws = frequencies(both, cells)
     a = count(both, cells, laws, slice(0, len(samples)))
     b = count(both, cells, laws, slice(len(samples), None))
-    ranked_a, ranked_b = by_rank(a, family.ranks), by_rank(b, family.ranks)
-    tests = [two_sample(name, ranked_a[rows], ranked_b[rows]) for name, rows in _pools(cells, label)]
-    visits = np.minimum(a.sum(axis=1), b.sum(axis=1))
-    tests += [two_sample(_cell_name(cells, s, label), a[s : s + 1], b[s : s + 1]) for s in _visited(visits, family)]
+
+    def test(name: str, rows: np.ndarray, ranks: int | None = None, least: float | None = None) -> Test | None:
+        return two_sample(name, by_rank(a[rows], ranks), by_rank(b[rows], ranks), least)
+
+    return _family(cells, np.minimum(a.sum(axis=1), b.sum(axis=1)), test, family, label)
+
+
+def _family(
+    cells: Cells, visits: np.ndarray, test: Callable[..., Test | None], family: Family, label: str
+) -> list[Test]:
+    """All tests of a setting. `test(name, rows, ranks, least)` tests the cells `rows` as strata.
+
+    Visits of a prefix are decided before its next token is drawn, so choosing prefixes by them is no peeking.
+    """
+    tests = [test(label + name, rows, family.ranks) for name, rows in _pools(cells)]
+    often = [np.array([s]) for s in np.argsort(-visits, kind="stable") if visits[s] >= family.min_cell]
+    alone = [t for s in often if (t := test("", s, least=MIN_EXPECTED_ADDED)) is not None]
+    tests.append(added(f"{label}often visited prefixes", alone))
+    tests += [
+        test(f"{label}prompt {cells.prompt[s[0]]} after {list(cells.prefix[s[0]])}", s)
+        for s in often[: family.single_cells]
+    ]
     return [t for t in tests if t is not None]
 
 
-def by_rank(table: np.ndarray, ranks: int) -> np.ndarray:
-    """Columns beyond the first `ranks` added up: [S, min(C, ranks + 1)]."""
-    if table.shape[1] <= ranks + 1:
+def by_rank(table: np.ndarray, ranks: int | None) -> np.ndarray:
+    """Columns beyond the first `ranks` added up: [S, min(C, ranks + 1)]; all of them for None."""
+    if ranks is None or table.shape[1] <= ranks + 1:
         return table
     return np.concatenate([table[:, :ranks], table[:, ranks:].sum(axis=1, keepdims=True)], axis=1)
 
 
-def _pools(cells: Cells, label: str) -> Iterator[tuple[str, np.ndarray]]:
+def _pools(cells: Cells) -> Iterator[tuple[str, np.ndarray]]:
     """Names and row masks of the pooled tests."""
-    yield f"{label}all positions", np.ones(len(cells), bool)
+    yield "all positions", np.ones(len(cells), bool)
     for name, of_cell in (("position", cells.position), ("prompt", cells.prompt)):
         values = np.unique(of_cell)
         for value in values if len(values) > 1 else []:  # a single one would repeat the test over all
-            yield f"{label}{name} {value}", of_cell == value
-
-
-def _visited(visits: np.ndarray, family: Family) -> np.ndarray:
-    """Rows of the most visited cells, at least `min_cell` visits each.
-
-    Visits of a prefix are decided before its next token is drawn, so choosing by them is no peeking.
-    """
-    most = np.argsort(-visits, kind="stable")[: family.single_cells]
-    return most[visits[most] >= family.min_cell]
-
-
-def _cell_name(cells: Cells, s: int, label: str) -> str:
-    return f"{label}prompt {cells.prompt[s]} after {list(cells.prefix[s])}"
+            yield f"{name} {value}", of_cell == value

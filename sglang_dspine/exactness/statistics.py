@@ -16,6 +16,7 @@ from scipy.stats import chi2
 
 MIN_EXPECTED = 5.0  # of a class in one stratum
 MIN_EXPECTED_POOLED = 50.0
+MIN_EXPECTED_ADDED = 25.0  # of a class in one of many strata whose statistics are added up
 DRAWS = 100_000  # of a simulated p-value: the smallest it can be is 1e-5
 BEYOND_DOUBT = 1e-9  # a chi-squared p-value below this needs no simulation
 
@@ -63,8 +64,10 @@ def settle(tests: list[Test], alpha: float, rng: np.random.Generator) -> list[Te
             tests[i] = replace(tests[i], p=redraw(rng), redraw=None)
 
 
-def against_law(name: str, counts: np.ndarray, law: np.ndarray) -> Test | None:
+def against_law(name: str, counts: np.ndarray, law: np.ndarray, least: float | None = None) -> Test | None:
     """Observed counts [S, C] of S strata against the law [S, C] of each; None when nothing can be tested.
+
+    least: classes expected fewer times than this are one class; by default what the docstring above says.
 
     D = sum_s (O_s - n_s p_s) has covariance sum_s n_s (diag(p_s) - p_s p_s^T) under the law; D' cov^+ D is
     chi-squared. With one stratum this is Pearson's statistic. Tokens the law forbids reject at once.
@@ -74,7 +77,7 @@ def against_law(name: str, counts: np.ndarray, law: np.ndarray) -> Test | None:
         return Test(name, int(n.sum()), float("inf"), 0, 0.0)
     expected = n @ law
     cov = np.diag(expected) - (law * n[:, None]).T @ law
-    form = quadratic_form(cov, expected, MIN_EXPECTED if len(n) == 1 else MIN_EXPECTED_POOLED)
+    form = quadratic_form(cov, expected, least or _least(len(n)))
     if form is None:
         return None
     score, df = form
@@ -87,7 +90,7 @@ def against_law(name: str, counts: np.ndarray, law: np.ndarray) -> Test | None:
     return Test(name, int(n.sum()), statistic, df, float(chi2.sf(statistic, df)), single)
 
 
-def two_sample(name: str, a: np.ndarray, b: np.ndarray) -> Test | None:
+def two_sample(name: str, a: np.ndarray, b: np.ndarray, least: float | None = None) -> Test | None:
     """Counts [S, C] of two arms in S strata; given a stratum's sum, each arm's share is hypergeometric.
 
     The stratified form of the 2 x C chi-squared (generalised Cochran-Mantel-Haenszel): strata may be small.
@@ -100,7 +103,7 @@ def two_sample(name: str, a: np.ndarray, b: np.ndarray) -> Test | None:
     weight = na * nb / (m * m * np.maximum(m - 1.0, 1.0))
     cov = np.diag((weight * m) @ total) - (total * weight[:, None]).T @ total
     rarer = np.minimum(expected, (nb / m) @ total)
-    form = quadratic_form(cov, rarer, MIN_EXPECTED if len(m) == 1 else MIN_EXPECTED_POOLED)
+    form = quadratic_form(cov, rarer, least or _least(len(m)))
     if form is None:
         return None
     score, df = form
@@ -112,6 +115,15 @@ def two_sample(name: str, a: np.ndarray, b: np.ndarray) -> Test | None:
 
     single = redraw if len(m) == 1 else None
     return Test(name, int(na.sum()), statistic, df, float(chi2.sf(statistic, df)), single)
+
+
+def added(name: str, tests: list[Test]) -> Test | None:
+    """Chi-squared statistics of independent strata added up: weak deviations of differing directions in many."""
+    if len(tests) < 2:
+        return None
+    statistic, df, n = (sum(getattr(t, field) for t in tests) for field in ("statistic", "df", "n"))
+    p = 0.0 if np.isinf(statistic) else float(chi2.sf(statistic, df))
+    return Test(name, n, statistic, df, p)
 
 
 def quadratic_form(
@@ -135,6 +147,10 @@ def quadratic_form(
         return ((d @ inverse) * d).sum(axis=-1)
 
     return score, df
+
+
+def _least(strata: int) -> float:
+    return MIN_EXPECTED if strata == 1 else MIN_EXPECTED_POOLED
 
 
 def merge_rare(expected: np.ndarray, least: float = MIN_EXPECTED) -> np.ndarray:

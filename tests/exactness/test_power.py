@@ -89,7 +89,7 @@ def test_the_lower_bound_of_the_power_is_clopper_pearsons():
 def test_certain_and_uniform_laws_carry_no_evidence():
     probs = np.array([[0.997, 0.001, 0.001, 0.001], [0.25, 0.25, 0.25, 0.25], [0.6, 0.25, 0.1, 0.05]])
     laws = Laws(np.tile(np.arange(4), (3, 1)), probs, np.zeros(3))
-    certain, uniform, skewed = evidence(laws, noise=1e-3)
+    certain, uniform, skewed = evidence(laws, np.full(3, 9000.0), noise=1e-3)
     assert skewed > 10 * uniform
     assert skewed > 5 * certain
 
@@ -99,5 +99,5 @@ def test_prompts_are_chosen_by_their_evidence():
     cells, laws, _ = observed_from(workload, np.random.default_rng(0))
     flat = laws.probs.copy()
     flat[cells.prompt == 1] = np.eye(flat.shape[1])[0] * 0.9999 + 0.0001 / flat.shape[1]
-    chosen = choose(cells, Laws(laws.ids, flat, laws.rest), 2)
+    chosen = choose(cells, Laws(laws.ids, flat, laws.rest), 2, requests=9000)
     assert sorted(chosen) == [0, 2]
