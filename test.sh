@@ -17,11 +17,16 @@ fi
 
 venv=$(scripts/setup-env.sh)
 export PATH="$venv/bin:$PATH"
-grep -q '^gpu' "$venv/.dspine-base" || tier="$tier and not gpu"
+spread=()
+if ! grep -q '^gpu' "$venv/.dspine-base"; then
+    tier="$tier and not gpu"
+    # One process for the tests of real SGLang, which share an engine, one for the others.
+    if [ $# = 0 ]; then spread=(-n 2 --dist loadgroup); fi
+fi
 
 run_pytest() {
     local status=0
-    python -m pytest -m "$tier" "$@" || status=$?
+    python -m pytest -m "$tier" "${spread[@]}" "$@" || status=$?
     if [ $status = 5 ] && [ $# = 0 ]; then # pytest's word for an empty tier
         echo "no test is marked: $tier"
         return 0

@@ -17,12 +17,12 @@ PAGES = {"page_size": 16}
 FAST = {
     "dense": (pairs.dense, {}),
     "dense, overlapped, pages of 16, chunks of 16": (pairs.dense, {**OVERLAP, **PAGES, "chunked_prefill_size": 16}),
-    "dense, window of 24": (pairs.dense, {**OVERLAP, "speculative_draft_window_size": 24}),
-    "hybrid, chunks of 16": (pairs.hybrid, {"chunked_prefill_size": 16}),
     "hybrid, overlapped": (pairs.hybrid, EXTRA_BUFFER),
     "trained, overlapped": (pairs.demo, EXTRA_BUFFER),
 }
 FULL = {
+    "dense, window of 24": (pairs.dense, {**OVERLAP, "speculative_draft_window_size": 24}),
+    "hybrid, chunks of 16": (pairs.hybrid, {"chunked_prefill_size": 16}),
     "dense, overlapped": (pairs.dense, OVERLAP),
     "dense, pages of 16": (pairs.dense, PAGES),
     "dense, overlapped, pages of 16": (pairs.dense, {**OVERLAP, **PAGES}),
@@ -52,7 +52,7 @@ SERVERS = [*FAST, *(pytest.param(name, marks=pytest.mark.full) for name in FULL)
 def workload(pair_of) -> tuple[list[list[int]], int]:
     """Prompts and the number of tokens to emit after each."""
     if pair_of is pairs.demo:
-        return held_out_code(3, 150), 48
+        return held_out_code(2, 150), 40
     return random_prompts((3, 11, 20, 33, 64)), 32
 
 

@@ -87,7 +87,7 @@ def test_chunks_may_end_anywhere_in_an_accepted_run(engines, name):
 @pytest.mark.report(14)
 def test_a_snapshot_taken_inside_an_accepted_run_holds_the_state_of_its_position(engines):
     """The recurrent state that a cached prefix brings must be that of the prefix's end."""
-    pair, prompts, interval = pairs.demo(), held_out_code(6, 165), 64
+    pair, prompts, interval = pairs.demo(), held_out_code(4, 165), 64
     engine = pair.served(engines, **EXTRA_BUFFER)
     with logged_rounds() as log:
         outputs = send(engine, prompts, 48)
@@ -109,12 +109,12 @@ def test_a_snapshot_taken_inside_an_accepted_run_holds_the_state_of_its_position
 @pytest.mark.report(15)
 def test_a_cached_prompt_is_drafted_as_well_as_a_cold_one(engines):
     """The second time prompts come from the cache, and as much is accepted."""
-    pair, prompts = pairs.demo(), held_out_code(3, 150)
+    pair, prompts = pairs.demo(), held_out_code(2, 150)
     engine = pair.served(engines, **EXTRA_BUFFER)
     result, accepted = Comparison(), []
     for cached in (False, True):
         with logged_rounds() as log:
-            outputs = send(engine, prompts, 32)
+            outputs = send(engine, prompts, 24)
         assert all((out.cached_tokens > 0) == cached for out in outputs)
         for out in outputs:
             text = [*out.req.origin_input_ids, *out.req.output_ids]
