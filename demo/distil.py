@@ -113,9 +113,7 @@ def train_drafter(
         descend(loss, drafter, opt, clock.rate(peak))
         if clock.step % 200 < len(material):
             shown = " ".join(f"{100 * r:.0f}" for r in right[::2].tolist())
-            log(
-                f"draft step {clock.step} {clock.elapsed:.0f}s: loss {loss.item():.3f}, right % rows 1,3,…: {shown}"
-            )
+            log(f"draft step {clock.step} {clock.elapsed:.0f}s: loss {loss.item():.3f}, right % rows 1,3,…: {shown}")
         if not clock.tick():
             break
     round_to_bfloat16(drafter)

@@ -158,17 +158,13 @@ class Drafter(nn.Module):
         self.hidden_norm, self.norm = RMSNorm(s.hidden, s.eps), RMSNorm(s.hidden, s.eps)
         self.layers = nn.ModuleList([Layer(s) for _ in range(s.layers)])
         self.injection = Injection(s)
-        self.register_buffer(
-            "transfer_codes", F.normalize(torch.randn(s.vocab, s.rank), dim=-1).bfloat16().float()
-        )
+        self.register_buffer("transfer_codes", F.normalize(torch.randn(s.vocab, s.rank), dim=-1).bfloat16().float())
         self.register_buffer("transfer_ready", torch.tensor(True))
 
     def code(self, token: torch.Tensor) -> torch.Tensor:
         return self.injection.scale * self.transfer_codes[token]
 
-    def geometry(
-        self, anchor_at: torch.Tensor, length: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def geometry(self, anchor_at: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """anchor_at [B, A] -> positions of block rows [B, A·N] and of context [B, S], attention mask."""
         n, a = self.s.block, anchor_at.shape[1]
         where_ctx = torch.arange(length, device=anchor_at.device).expand(len(anchor_at), -1)
@@ -261,8 +257,7 @@ def draft_config(s: Shape, max_length: int) -> dict[str, object]:
 def save_drafter(drafter: Drafter, folder: Path, max_length: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     weights = {
-        k: (v if v.dtype == torch.bool else v.bfloat16()).cpu().contiguous()
-        for k, v in drafter.state_dict().items()
+        k: (v if v.dtype == torch.bool else v.bfloat16()).cpu().contiguous() for k, v in drafter.state_dict().items()
     }
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(draft_config(drafter.s, max_length), indent=2) + "\n")

@@ -83,9 +83,7 @@ def main() -> None:
     print(f"accepted length {mean(fresh):.2f} on the {len(fresh)} texts with repetition below 10 %")
     print(f"repetition {100 * sum(loops) / len(loops):.1f} % of 32-grams occurred before in the same text")
     print(f"rounds of length 1 … 16, %: {histogram(lengths)}")
-    print(
-        f"{differ} of {written} tokens differ from a single forward's top-1 ({time.monotonic() - start:.0f} s)"
-    )
+    print(f"{differ} of {written} tokens differ from a single forward's top-1 ({time.monotonic() - start:.0f} s)")
 
 
 if __name__ == "__main__":

@@ -31,9 +31,7 @@ def profile() -> tuple[Profile, bool]:
     gpu = find_gpu()
     chosen = choose_profile(gpu, recurrent=True)
     if gpu is None:
-        return replace(
-            chosen, flags=chosen.flags + CPU_POOLS, environment=chosen.environment | OFFLINE
-        ), False
+        return replace(chosen, flags=chosen.flags + CPU_POOLS, environment=chosen.environment | OFFLINE), False
     return Profile("demo", str(gpu), GPU_POOLS, OFFLINE), True
 
 

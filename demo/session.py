@@ -20,9 +20,7 @@ from .rows import compare_rows
 from .text import held_out_prompts, stdlib_path
 
 PROMPTS, PROMPT_BYTES, NEW_TOKENS, TOGETHER = 16, 256, 48, 8
-EXAMPLE = (
-    '{"text": "def area(width, height):\\n", "sampling_params": {"temperature": 0, "max_new_tokens": 48}}'
-)
+EXAMPLE = '{"text": "def area(width, height):\\n", "sampling_params": {"temperature": 0, "max_new_tokens": 48}}'
 
 
 def serve(settings: Settings, extra: Sequence[str], once: bool) -> int:
@@ -92,6 +90,4 @@ def show_text(prompt: Sequence[int], answers: Answers, console: Console) -> None
 
 def show_speed(name: str, both: tuple[Answers, Answers], console: Console) -> None:
     alone, together = (answers.tokens_per_second for answers in both)
-    say(
-        console, f"{name}: {alone:.0f} tok/s one request at a time, {together:.0f} tok/s {TOGETHER} at a time"
-    )
+    say(console, f"{name}: {alone:.0f} tok/s one request at a time, {together:.0f} tok/s {TOGETHER} at a time")

@@ -27,9 +27,7 @@ from .text import Corpus, held_out_prompts, stdlib_path
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--out", type=Path, default=Path(__file__).parent, help="writes target/ and draft/ there"
-    )
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="writes target/ and draft/ there")
     parser.add_argument("--stdlib", type=Path, default=stdlib_path(), help="library folder to read")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--target-seconds", type=float, default=220)
@@ -68,9 +66,7 @@ def main() -> None:
         print(f"[{time.monotonic() - start:5.0f}s] {line}", flush=True)
 
     corpus = Corpus.read(args.stdlib, args.device)
-    log(
-        f"text: {[len(s) for s in corpus.streams]} tokens of modules, tests, chat turns from {args.stdlib.name}"
-    )
+    log(f"text: {[len(s) for s in corpus.streams]} tokens of modules, tests, chat turns from {args.stdlib.name}")
     if args.keep_target:
         model = load_target(args.out / "target", args.device)
     else:
@@ -84,9 +80,7 @@ def main() -> None:
         corpus.rows(16, args.length),
         held_out_prompts(args.stdlib, 16, args.length).to(args.device),
     )
-    log(
-        f"bits per byte: {bits_per_byte(model, seen):.3f} training, {bits_per_byte(model, unseen):.3f} held out"
-    )
+    log(f"bits per byte: {bits_per_byte(model, seen):.3f} training, {bits_per_byte(model, unseen):.3f} held out")
 
     quarter = args.length // 4
     sizes = [(3 * quarter, quarter), (quarter, quarter)]

@@ -14,9 +14,7 @@ class DSpineError(ValueError):
 class CheckpointError(DSpineError):
     """A drafter checkpoint that must not be served."""
 
-    def __init__(
-        self, where: str, what: str, *, expected: object = None, found: object = None, hint: str = ""
-    ):
+    def __init__(self, where: str, what: str, *, expected: object = None, found: object = None, hint: str = ""):
         parts = [f"{where}: {what}"]
         if expected is not None:
             parts.append(f"expected {expected}")

@@ -71,9 +71,7 @@ def _read_index(path: Path) -> dict[str, str]:
             str(path), "is no safetensors index", expected='{"weight_map": {tensor: file}}', found=repr(error)
         ) from error
     if not isinstance(placed, dict) or not placed:
-        raise CheckpointError(
-            str(path), "weight_map is no map", expected="{tensor: file}", found=repr(placed)[:80]
-        )
+        raise CheckpointError(str(path), "weight_map is no map", expected="{tensor: file}", found=repr(placed)[:80])
     for name, file in placed.items():
         # a shard outside the folder would be another checkpoint's file
         if not isinstance(file, str) or Path(file).name != file or file in ("", ".", ".."):
@@ -90,9 +88,7 @@ def _check_placement(file: Path, header: dict[str, Stored], placed: dict[str, st
     """Tensors that the index promises in this file and the file does not hold."""
     absent = sorted(name for name, home in placed.items() if home == file.name and name not in header)
     return [
-        CheckpointError(
-            str(file), f"tensor {name} is missing", expected=f"here, as {INDEX_FILE} says", found="nothing"
-        )
+        CheckpointError(str(file), f"tensor {name} is missing", expected=f"here, as {INDEX_FILE} says", found="nothing")
         for name in absent
     ]
 

@@ -75,9 +75,7 @@ SYMBOLS: tuple[Symbol, ...] = (
     Symbol("sglang.srt.models.dflash", "DFlashAttention.apply_k_norm", ("k",)),
     Symbol("sglang.srt.models.dflash", "DFlashAttention.apply_k_rope", ("positions", "k")),
     Symbol("sglang.srt.layers.logits_processor", "LogitsProcessorOutput", attrs=("next_token_logits", "hidden_states")),
-    Symbol(
-        "sglang.kernels.ops.speculative.fused_kv_materialize", "_fused_norm_rope_stacked", why="K/V of FP8 drafts"
-    ),
+    Symbol("sglang.kernels.ops.speculative.fused_kv_materialize", "_fused_norm_rope_stacked", why="K/V of FP8 drafts"),
     Symbol("sglang.srt.layers.logits_processor", "should_apply_lm_head_quant_method", why="quantised head"),
     Symbol("sglang.srt.distributed.communication_op", "tensor_model_parallel_all_gather", ("input_", "dim"), why="TP"),
     Symbol("sglang.srt.distributed.communication_op", "tensor_model_parallel_all_reduce", ("input_",), why="TP"),

@@ -28,9 +28,7 @@ def _read_layer_types(fields: Fields, num_layers: int | None) -> tuple[str, ...]
         return None
     unknown = [kind for kind in listed if kind not in (FULL, SLIDING)]
     if unknown:
-        fields.fault(
-            "layer_types names an unknown kind", expected=f"{FULL} or {SLIDING}", found=show(unknown)
-        )
+        fields.fault("layer_types names an unknown kind", expected=f"{FULL} or {SLIDING}", found=show(unknown))
         return None
     if num_layers is not None and len(listed) != num_layers:
         fields.fault(

@@ -68,9 +68,7 @@ class Fields:
                 )
         return value
 
-    def integer(
-        self, *paths: str, low: int = 1, high: int | None = None, required: bool = True
-    ) -> int | None:
+    def integer(self, *paths: str, low: int = 1, high: int | None = None, required: bool = True) -> int | None:
         """An integer in [low, high). Neither 16.0 nor true passes for one."""
         value = self.agreed(*paths, required=required)
         if value is ABSENT:
@@ -96,9 +94,7 @@ class Fields:
                     return float(value)
             except OverflowError:
                 pass  # an integer that no float holds
-        self.fault(
-            f"{paths[0]} is no usable number", expected=f"a finite number > {low:g}", found=show(value)
-        )
+        self.fault(f"{paths[0]} is no usable number", expected=f"a finite number > {low:g}", found=show(value))
         return None
 
     def flag(self, path: str) -> bool | None:

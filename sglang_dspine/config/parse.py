@@ -79,9 +79,7 @@ def _read_block(fields: Fields) -> dict[str, Any]:
         "block_size": fields.integer("dflash_config.block_size", "block_size", low=2),
         "mask_token_id": fields.integer("dflash_config.mask_token_id", "mask_token_id", low=0),
         "target_layer_ids": None if taps is None else tuple(taps),
-        "num_target_layers": fields.integer(
-            "num_target_layers", "dflash_config.num_target_layers", required=False
-        ),
+        "num_target_layers": fields.integer("num_target_layers", "dflash_config.num_target_layers", required=False),
     }
 
 
@@ -112,9 +110,7 @@ def _check_together(fields: Fields, values: dict[str, Any]) -> None:
                 found=mask,
             )
         if top_k and top_k > vocab:
-            fields.fault(
-                "dspine_config.top_k exceeds the vocabulary", expected=f"at most {vocab}", found=top_k
-            )
+            fields.fault("dspine_config.top_k exceeds the vocabulary", expected=f"at most {vocab}", found=top_k)
         rank, hidden = values["transfer_rank"], values["hidden_size"]
         if rank and hidden and rank > min(hidden, vocab - 1):
             # the codes are principal directions of the target's head: there are no more of them

@@ -41,9 +41,7 @@ def normalise_reference(raw: Any, folder: Path) -> tuple[dict[str, Any], tuple[s
 
     layers = given.get("num_hidden_layers")
     full = ["full_attention"] * (layers if type(layers) is int and 0 < layers < 1000 else 0)
-    kept: dict[str, Any] = {
-        key: dflash[key] for key in ("mask_token_id", "target_layer_ids") if key in dflash
-    }
+    kept: dict[str, Any] = {key: dflash[key] for key in ("mask_token_id", "target_layer_ids") if key in dflash}
     dropped = sorted(set(dflash) - set(kept) - {"block_size"})
     if dropped:
         notes.append(f"dflash_config entries {dropped} are not part of the reference and are left out")

@@ -53,9 +53,7 @@ def test_every_anchor_gets_what_the_reference_gives_it(case):
         torch.testing.assert_close(drafted.unary[row, column], true.block_hidden[0, 1:] @ head.T, **close)
         previous = torch.cat([tokens[row, at : at + 1], true.tokens[0, :-1]])
         scores = trained.transition(drafted, previous.expand(2, 3, -1), head)[row, column]
-        chosen = true.scores[0].gather(1, place(true)[:, None, None].expand(-1, 1, true.scores.shape[-1]))[
-            :, 0
-        ]
+        chosen = true.scores[0].gather(1, place(true)[:, None, None].expand(-1, 1, true.scores.shape[-1]))[:, 0]
         torch.testing.assert_close(scores.gather(1, true.candidates[0]), chosen, rtol=1e-3, atol=1e-3)
 
 
