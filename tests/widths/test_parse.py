@@ -1,0 +1,93 @@
+"""An SPS table is read strictly, and the offending entry is named (reports 13 and 31)."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sglang_dspine.widths.parse import TableError, check_block, load_table, parse_table, render_table
+
+GOOD = {
+    "version": 1,
+    "widths": [16, 16, 8, 0],
+    "provenance": {"gpu": "NVIDIA H200", "source": "tune_sps.py"},
+    "step_ms": {"batches": [1, 4], "widths": [1, 8, 16], "ms": [[20, 21, 22], [20.5, 23, 27]]},
+    "acceptance": [0.8, 0.85],
+}
+WRONG = {
+    "version": (("version",), 2, "version is 2"),
+    "no widths": (("widths",), [], "widths is"),
+    "a width below 0": (("widths", 1), -1, r"widths\[1\] \(batch 2\) is -1"),
+    "a width beyond any block": (("widths", 2), 65, r"widths\[2\] \(batch 3\) is 65"),
+    "a width that is a text": (("widths", 0), "16", r"widths\[0\] \(batch 1\) is '16'"),
+    "a width that is a truth value": (("widths", 0), True, r"widths\[0\] \(batch 1\) is True"),
+    "no GPU": (("provenance", "gpu"), "", r"provenance\.gpu"),
+    "no provenance": (("provenance",), None, "provenance is None"),
+    "batches that fall": (("step_ms", "batches"), [4, 1], r"step_ms\.batches"),
+    "a row too few": (("step_ms", "ms"), [[1, 2, 3]], r"step_ms\.ms is"),
+    "a hole": (("step_ms", "ms", 1), [20.5, 23], r"step_ms\.ms\[1\] \(batch 4\)"),
+    "a time of 0": (("step_ms", "ms", 1, 2), 0, r"step_ms\.ms\[1\]\[2\] \(batch 4, width 16\) is 0"),
+    "a probability above 1": (("acceptance", 1), 1.2, r"acceptance\[1\] \(position 2\) is 1\.2"),
+    "an unknown key": (("last_entry",), "batch 8", "'last_entry' is 'unknown'"),
+}  # fmt: skip
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+KEYS = st.sampled_from([*GOOD, "batches", "ms", "gpu"])
+JSON = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner))
+
+
+def changed(path, value):
+    raw = copy.deepcopy(GOOD)
+    place = raw
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return raw
+
+
+def test_each_batch_has_its_width_and_the_last_entry_is_open_ended():
+    table = parse_table(GOOD, "t")
+    assert [table.width_of(b) for b in (1, 2, 3, 4, 5, 400)] == [16, 16, 8, 1, 1, 1]
+    assert table.widest == 16 and table.gpu == "NVIDIA H200"
+
+
+def test_step_times_lie_on_the_line_between_measurements_and_go_on_beyond_the_last():
+    cost = parse_table(GOOD, "t").cost
+    assert cost(1, 8) == 21 and cost(4, 8) == 23
+    assert cost(2, 8) == pytest.approx(21 + 2 / 3)
+    assert cost(7, 8) == pytest.approx(25)
+
+
+@pytest.mark.parametrize(("path", "value", "said"), WRONG.values(), ids=WRONG)
+def test_a_wrong_entry_is_named(path, value, said):
+    with pytest.raises(TableError, match=said):
+        parse_table(changed(path, value), "t")
+
+
+def test_a_width_beyond_the_drafters_block_is_named_with_the_block():
+    with pytest.raises(TableError, match=r"widths\[0\] \(batch 1\) is 16; expected at most the block 8"):
+        check_block(parse_table(GOOD, "t"), 8)
+
+
+def test_what_is_rendered_is_read_back_the_same():
+    table = parse_table(GOOD, "t")
+    assert parse_table(json.loads(json.dumps(render_table(table))), "t") == table
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", "3"])
+def test_a_file_that_is_no_table_is_named(tmp_path, text):
+    path = tmp_path / "sps.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(TableError, match=r"sps\.json"):
+        load_table(path)
+
+
+@given(JSON)
+def test_no_json_crashes_the_reader(raw):
+    with pytest.raises(TableError):
+        parse_table(raw, "t")
