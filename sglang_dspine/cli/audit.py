@@ -23,6 +23,7 @@ def audit(
     control_url: Annotated[
         str | None, typer.Option(help="The same target without speculation; says which gaps are rounding.")
     ] = None,
+    control_passes: Annotated[int, typer.Option(min=1, help="How often the control decodes the prompts.")] = 4,
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 4,
     ignore_eos: Annotated[bool, typer.Option(help="Generate on after an end token.")] = False,
@@ -35,10 +36,14 @@ def audit(
     console = Console()
     try:
         endpoint = Endpoint(url, concurrency=concurrency, api_key=api_key)
-        control = None if control_url is None else Endpoint(control_url, concurrency=concurrency, api_key=api_key)
+        plain = [] if control_url is None else [control_url] * control_passes
+        control = [  # as many in flight as in the test, then half, twice, four times as many, ...
+            Endpoint(server, concurrency=max(1, concurrency << i >> 1), api_key=api_key)
+            for server, i in zip(plain, (1, 0, *range(2, control_passes)), strict=False)
+        ]
         ids = to_ids(read_prompts(prompts), endpoint)
         with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("prompts", total=len(ids) * (1 if control is None else 2))
+            task = bar.add_task("prompts", total=len(ids) * (1 + len(control)))
             report = run_audit(
                 endpoint,
                 ids,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -60,45 +61,32 @@ def distribution(
     control_url: Control = None,
     requests: Annotated[int, typer.Option(min=1, help="Per setting.")] = 9000,
     length: Annotated[int, typer.Option(min=2, help="Tokens per request.")] = 6,
+    pilot: Annotated[int, typer.Option(min=0, help="Requests that choose the prompts; 0 takes all.")] = 0,
+    keep: Annotated[int, typer.Option(min=1, help="Prompts chosen by the pilot.")] = 6,
     top: Annotated[int, typer.Option(help="Logprobs per row, without a control; never above the vocabulary.")] = 64,
     vocab_size: Annotated[int | None, typer.Option(help="Closes the law's tail when temperature > 1.")] = None,
     power_runs: Annotated[int, typer.Option(min=1, help="Simulated reports per planted fault.")] = 100,
     concurrency: Concurrency = 32,
+    processes: Annotated[int, typer.Option(min=1, help="For the simulation of the power.")] = 1,
     json_out: Json = None,
 ) -> None:
     """Test sampled tokens against plain decode, or without --control-url against the target's exact law."""
-    from sglang_dspine.exactness.sampled_report import against_control, against_law, report
-    from sglang_dspine.exactness.samples import Samples, cells_of
-    from sglang_dspine.exactness.served_samples import draw, laws_of_cells
+    from sglang_dspine.exactness.sampled_report import report
+    from sglang_dspine.exactness.served_setting import Plan, judge_setting
 
     def run() -> Report:
+        plan = Plan(requests, length, pilot, keep, top, vocab_size)
         server = Endpoint(url, concurrency=concurrency)
         control = None if control_url is None else Endpoint(control_url, concurrency=concurrency)
         ids = to_ids(read_prompts(prompts), server)
+        samplings = {label: parse_setting(label) for label in setting}
         settings = []
         with Progress(console=Console(stderr=True), transient=True) as bar:
-            for label in setting:
-                sampling = parse_setting(label)
-                task = bar.add_task(label, total=requests)
-
-                def sample(
-                    endpoint: Endpoint, sampling: Sampling = sampling, task=task
-                ) -> tuple[Samples, float | None]:
-                    return draw(
-                        endpoint, ids, sampling, requests=requests, length=length, progress=lambda: bar.advance(task)
-                    )
-
-                samples, accepted = sample(server)
-                if control is not None:
-                    settings.append(against_control(label, samples, sample(control)[0], accepted))
-                    continue
-                first = Samples(samples.prompt, samples.tokens[:, :1])
-                laws, first_laws = (
-                    laws_of_cells(server, ids, cells, sampling, top=top, vocab_size=vocab_size)
-                    for cells in (cells_of(samples), cells_of(first, 1))
-                )
-                settings.append(against_law(label, samples, laws, first_laws, accepted))
-        return report(settings, url, runs=power_runs)
+            for label, sampling in samplings.items():
+                task = bar.add_task(label, total=pilot + requests * (1 if control is None else 2))
+                drawn = partial(bar.advance, task)
+                settings.append(judge_setting(server, control, ids, sampling, label, plan, drawn))
+        return report(settings, url, runs=power_runs, processes=processes)
 
     _finish(run, json_out)
 

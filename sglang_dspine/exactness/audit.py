@@ -3,6 +3,8 @@
 Greedy text is generated, then re-scored by the same server with the cache off. A token's gap is the re-score's best
 logprob minus the token's: 0 for a top-1 (ties included). Rounding differs between decode and a re-score on a GPU,
 so plain decode of the same prompts, re-scored the same way, says which gaps mean nothing: the control's largest.
+Of two arms alike, each holds the largest gap equally often: a control as small as the test fails every other sound
+server. So the control decodes the prompts several times, each time with another number of requests in flight.
 Without a control only gaps of 0 pass. (SGLang 0.5.23 cannot switch speculation off for one request, so the control is
 a second server.)
 """
@@ -52,13 +54,18 @@ def audit(
     *,
     max_new_tokens: int = 64,
     ignore_eos: bool = False,
-    control: Endpoint | None = None,
+    control: Sequence[Endpoint] = (),
     progress: Callable[[], None] = lambda: None,
 ) -> Report:
-    """Audit `endpoint` on prompts given as token ids; `progress` is called once a finished prompt and arm."""
+    """Audit `endpoint` on prompts given as token ids.
+
+    control: one endpoint a pass of plain decode, of differing concurrency. `progress` is called once a finished prompt
+    and pass.
+    """
     params = {"temperature": 0, "max_new_tokens": max_new_tokens, "ignore_eos": ignore_eos}
     arm = run_arm(endpoint, prompts, params, progress)
-    plain = None if control is None else run_arm(control, prompts, params, progress)
+    passes = [run_arm(plain, prompts, params, progress) for plain in control]
+    plain = Arm([token for found in passes for token in found.tokens], None) if passes else None
     return judge(arm, plain, endpoint.url)
 
 

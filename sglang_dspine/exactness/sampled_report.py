@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 
 from sglang_dspine.exactness.distribution import (
     USUAL,
@@ -12,7 +16,7 @@ from sglang_dspine.exactness.distribution import (
     judge_against_law,
 )
 from sglang_dspine.exactness.laws import Laws
-from sglang_dspine.exactness.power import PLANTS, power
+from sglang_dspine.exactness.power import PLANTS, Power, power
 from sglang_dspine.exactness.report import Report, Table
 from sglang_dspine.exactness.samples import Samples, cells_of, frequencies
 from sglang_dspine.exactness.statistics import Test
@@ -70,20 +74,14 @@ def against_control(
     return Setting(label, len(samples), tests, reference, workload, "control")
 
 
-def report(settings: list[Setting], subject: str, *, runs: int = 100, alpha: float = 0.05) -> Report:
+def report(
+    settings: list[Setting], subject: str, *, runs: int = 100, alpha: float = 0.05, processes: int = 1
+) -> Report:
     """The verdict: no rejection, a reference that holds, and power enough that this means something."""
     outcome = Outcome.of([t for s in settings for t in s.tests], alpha)
     reference = Outcome.of([t for s in settings for t in s.reference], alpha)
     total = len(outcome.tests)
-    powers = [
-        (
-            s.label,
-            name,
-            power(s.workload, plant, against=s.against, runs=runs, report_tests=total, alpha=alpha),
-        )
-        for s in settings
-        for name, plant in PLANTS.items()
-    ]
+    powers = _powers(settings, runs=runs, report_tests=total, alpha=alpha, processes=processes)
     weakest = min((p.share for _, _, p in powers), default=0.0)
     small = [s.label for s in settings if s.requests < MIN_REQUESTS]
     lines = [
@@ -113,6 +111,19 @@ def report(settings: list[Setting], subject: str, *, runs: int = 100, alpha: flo
     }
     passed = not outcome.rejections and not reference.rejections and weakest >= ENOUGH
     return Report("E4", subject, passed, tuple(lines), (_likeliest_wrong(outcome), power_table), facts)
+
+
+def _powers(settings: list[Setting], *, processes: int, **options) -> list[tuple[str, str, Power]]:
+    """Power of every setting against every planted wrong q."""
+    asked = [(s, name) for s in settings for name in PLANTS]
+    with ProcessPoolExecutor(processes, get_context("spawn")) if processes > 1 else nullcontext() as pool:
+        run = map if pool is None else pool.map
+        found = run(partial(_power, **options), [s for s, _ in asked], [name for _, name in asked])
+        return [(s.label, name, p) for (s, name), p in zip(asked, found, strict=True)]
+
+
+def _power(setting: Setting, name: str, **options) -> Power:
+    return power(setting.workload, PLANTS[name], against=setting.against, **options)
 
 
 def _likeliest_wrong(outcome: Outcome, shown: int = 10) -> Table:

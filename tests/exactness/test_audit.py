@@ -21,7 +21,7 @@ def audit_stub(stub, control=None, **kwargs):
         if control is None:
             return audit(Endpoint(url), PROMPTS, max_new_tokens=8, **kwargs)
         with serving(control) as control_url:
-            return audit(Endpoint(url), PROMPTS, max_new_tokens=8, control=Endpoint(control_url), **kwargs)
+            return audit(Endpoint(url), PROMPTS, max_new_tokens=8, control=[Endpoint(control_url)], **kwargs)
 
 
 def test_exact_text_passes_without_a_control():
