@@ -58,18 +58,23 @@ def linear_errors(model: Any, weights: Mapping[str, torch.Tensor]) -> Iterator[t
         root = name.rsplit(".", 2)[0] + "." if name != "fc" else ""
         stored = [weights.get(f"{root}{part}.weight") for part in parts]
         if not any(weight is None for weight in stored):
-            whole = torch.cat([weight for weight in stored if weight is not None])
-            yield name, _output_error(model.get_submodule(name), whole)
+            yield name, _output_error(model.get_submodule(name), [weight for weight in stored if weight is not None])
 
 
-def _output_error(module: Any, weight: torch.Tensor) -> float:
-    """Largest |served - x Wᵀ| / |x Wᵀ| over probe rows; infinite if anything is not finite."""
+def _output_error(module: Any, parts: list[torch.Tensor]) -> float:
+    """Largest |served - x Wᵀ| / |x Wᵀ| over probe rows; infinite if anything is not finite.
+
+    SGLang may pad a layer's input and each of its parts: columns beyond the checkpoint's are not compared.
+    """
     random = torch.Generator().manual_seed(21)
-    x = torch.randn(8, weight.shape[1], generator=random, device="cpu").to(weight)
-    served = module(x)
+    x = torch.randn(8, parts[0].shape[1], generator=random, device="cpu").to(parts[0])
+    padding = getattr(module, "input_size", x.shape[1]) - x.shape[1]
+    served = module(torch.nn.functional.pad(x, (0, padding)))
     served = served[0] if isinstance(served, tuple) else served
-    expected = (x @ weight.T).float()
-    error = ((served.float() - expected).norm(dim=-1) / expected.norm(dim=-1)).max().item()
+    columns = served.split(getattr(module, "output_sizes", [len(part) for part in parts]), dim=-1)
+    real = [column[:, : len(part)] for column, part in zip(columns, parts, strict=True)]
+    served, expected = torch.cat(real, -1).float(), (x @ torch.cat(parts).T).float()
+    error = ((served - expected).norm(dim=-1) / expected.norm(dim=-1)).max().item()
     return error if math.isfinite(error) else math.inf
 
 

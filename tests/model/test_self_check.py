@@ -104,3 +104,18 @@ def test_a_wrong_scale_and_numbers_that_are_not_finite_are_errors(factor, expect
     model = served_model(weights)
     model.fc.weight.mul_(factor)
     assert dict(linear_errors(model, weights))["fc"] == pytest.approx(expected)
+
+
+@torch.no_grad()
+def test_what_sglang_pads_a_layer_with_is_not_compared():
+    weights = random_tensors(dtype=torch.float32)
+    model, pad = served_model(weights), torch.nn.functional.pad
+    gate, up, down = (weights[f"layers.0.mlp.{name}_proj.weight"] for name in ("gate", "up", "down"))
+    noise = torch.randn(5, gate.shape[1])
+    model.layers[0].mlp.gate_up_proj = linear(gate, noise, up, noise)
+    model.layers[0].mlp.gate_up_proj.output_sizes = [len(gate) + 5, len(up) + 5]
+    model.layers[0].mlp.down_proj = linear(pad(down, (0, 5), value=3.0))
+    model.layers[0].mlp.down_proj.input_size = down.shape[1] + 5
+    assert max(dict(linear_errors(model, weights)).values()) < 1e-6
+    model.layers[0].mlp.gate_up_proj.weight[: len(gate)].mul_(1.2)
+    assert dict(linear_errors(model, weights))["layers.0.mlp.gate_up_proj"] > 0.1
