@@ -12,7 +12,8 @@ import math
 import torch
 from torch import nn
 
-SMALLEST = 1e-12  # a shorter feature is not stretched to unit length; sqrt(r) / SMALLEST still is a float32
+from ..kernels.bridge import inject
+from ..kernels.bridge.naive import Injected, LayerBridge
 
 
 class Bridge(nn.Module):
@@ -29,32 +30,27 @@ class Bridge(nn.Module):
         self.token_gate = _frozen(vocab, message)  # G_pred sqrt(r) code[v]
         self.token_message = _frozen(vocab, message)  # M sqrt(r) code[v]
 
-    def features(self, layer: int, h: torch.Tensor) -> torch.Tensor:
-        """f = sqrt(r) R h / ||R h||, normalised in fp32, finite for a zero vector. h [N, w, H] -> [N, w, r]"""
-        read = (h @ self.readouts[layer].T).float()
-        norm = read.norm(dim=-1, keepdim=True).clamp_min(SMALLEST)
-        return (read * (math.sqrt(self.rank) / norm)).to(h.dtype)
+    def layer(self, index: int) -> LayerBridge:
+        """What layer `index`'s injection reads."""
+        return LayerBridge(
+            self.readouts[index], self.features_to_message, self.bias, self.writes[index], self.token_gate,
+            self.token_message,
+        )  # fmt: skip
 
-    def forward(self, layer: int, h: torch.Tensor, anchor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inject into rows 1.. of h.
+    def inject(self, layer: int, residual: torch.Tensor, delta: torch.Tensor | None, anchor: torch.Tensor) -> Injected:
+        """Inject into rows 1.. of h = residual + delta, what `layer` left.
 
         Args:
-            h: [N, w, H] residual stream after `layer`.
+            residual, delta: [N, w, H]; no delta: h is the residual.
             anchor: [N] token ids of row 0.
-        Returns:
-            h with the message added [N, w, H] (row 0 as it was), and the receiver gate before the predecessor's
-            part, G_recv f_i + b, for rows 1.. [N, w-1, m]: the table of the last layer needs it.
         """
-        m = self.message_size
-        projected = self.features(layer, h) @ self.features_to_message.T  # [N, w, 3m]
-        receive, gate, message = projected[:, 1:, :m], projected[:, :-1, m : 2 * m], projected[:, :-1, 2 * m :]
-        # row 1 follows the anchor, whose predecessor features are its token's code, not its own state
-        gate = torch.cat([self.token_gate[anchor][:, None], gate[:, 1:]], 1)
-        message = torch.cat([self.token_message[anchor][:, None], message[:, 1:]], 1)
-        receive = receive + self.bias
-        write = (torch.sigmoid(receive + gate) * message) @ self.writes[layer].T  # [N, w-1, H]
-        rows = h[:, 1:] + row_scale(h[:, 1:]) * write
-        return torch.cat([h[:, :1], rows], 1), receive
+        return inject(residual, delta, anchor, self.layer(layer))
+
+    def forward(self, layer: int, h: torch.Tensor, anchor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inject into rows 1.. of h [N, w, H] and return it (row 0 as it was), with the receiver gate before the
+        predecessor's part, G_recv f_i + b, of rows 1.. [N, w-1, m]."""
+        _, after, receive = self.inject(layer, h, None, anchor)
+        return after, receive
 
     @torch.no_grad()
     def project_codes(self, codes: torch.Tensor, chunk: int = 16384) -> None:
@@ -65,11 +61,6 @@ class Bridge(nn.Module):
             rows = codes[start : start + chunk].to(gate.device).float() * math.sqrt(self.rank)
             self.token_gate[start : start + chunk] = (rows @ gate.T).to(self.token_gate.dtype)
             self.token_message[start : start + chunk] = (rows @ message.T).to(self.token_message.dtype)
-
-
-def row_scale(h: torch.Tensor) -> torch.Tensor:
-    """||h|| / sqrt(H) of each row, in fp32, cast to h's dtype. [..., H] -> [..., 1]"""
-    return (h.float().norm(dim=-1, keepdim=True) / math.sqrt(h.shape[-1])).to(h.dtype)
 
 
 def _frozen(*shape: int) -> nn.Parameter:

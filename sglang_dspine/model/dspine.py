@@ -74,16 +74,17 @@ class DSpineDraftModel(DFlashDraftModel):
         w, hidden_size = self.width, input_embeds.shape[-1]
         anchor = input_ids.view(-1, w)[:, 0]  # [N]
         h = input_embeds  # [N*w, H] residual stream
-        before, receive = h, None
+        injected = None
         for index, layer in enumerate(self.layers):
             delta, residual = layer(positions, h, forward_batch, None)
-            before = (residual + delta).view(-1, w, hidden_size)
-            after, receive = self.bridge(index, before, anchor)
-            h = after.reshape(-1, hidden_size)
+            injected = self.bridge.inject(
+                index, residual.view(-1, w, hidden_size), delta.view(-1, w, hidden_size), anchor
+            )
+            h = injected.after.view(-1, hidden_size)
         u = self.norm(h)
         if self.proposer is not None:
-            assert receive is not None
-            self.proposer(u.view(-1, w, hidden_size)[:, 1:], before[:, 1:], receive, anchor)
+            assert injected is not None
+            self.proposer(u.view(-1, w, hidden_size)[:, 1:], injected.before[:, 1:], injected.receive, anchor)
         return LogitsProcessorOutput(next_token_logits=None, hidden_states=u)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:

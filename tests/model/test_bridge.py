@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sglang_dspine.errors import CheckpointError
-from sglang_dspine.model.bridge import Bridge, row_scale
+from sglang_dspine.kernels.bridge.naive import row_scale
+from sglang_dspine.model.bridge import Bridge
 from sglang_dspine.model.weights import load_bridge
 from sglang_dspine.reference import FLOAT64
 from sglang_dspine.reference import Bridge as ReferenceBridge

@@ -1,0 +1,130 @@
+"""The bridge of one layer in three launches: read, message, write.
+
+A message needs whole rows of features (they are normalised) and a write needs whole messages, so there is a launch
+for each; everything between the products happens in their registers. T = N * w rows, w rows a block.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def bridge_read(
+    residual, delta, readout, before, read, partial, squares, arrivals, rows,
+    H: tl.constexpr, RANK: tl.constexpr, ADD: tl.constexpr, SPLIT: tl.constexpr,
+    BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """before = residual + delta [T, H], read = before R^T [T, r], squares [SPLIT, T]: parts of |before|^2.
+
+    Programs: (row tile, column tile, part of H). The last of a tile's parts to arrive adds all of them, in order, so
+    the sum does not depend on who came last.
+    """
+    columns: tl.constexpr = (RANK + BN - 1) // BN
+    steps: tl.constexpr = ((H + BK - 1) // BK + SPLIT - 1) // SPLIT
+    column, part = tl.program_id(1), tl.program_id(2)
+    t = tl.program_id(0) * BT + tl.arange(0, BT)
+    n = column * BN + tl.arange(0, BN)
+    mine = tl.zeros((BT,), tl.int32) + column  # a vector: the interpreter takes no scalar for a mask
+    sums = tl.zeros((BT, BN), tl.float32)
+    square = tl.zeros((BT,), tl.float32)
+    for step in range(steps):
+        k = (part * steps + step) * BK + tl.arange(0, BK)
+        here = t[:, None] * H + k[None, :]
+        live = (t[:, None] < rows) & (k[None, :] < H)
+        h = tl.load(residual + here, live, 0.0)
+        if ADD:
+            h = (h.to(tl.float32) + tl.load(delta + here, live, 0.0).to(tl.float32)).to(h.dtype)
+            tl.store(before + here, h, live & (mine == step % columns)[:, None])  # the stores are shared out
+        wide = h.to(tl.float32)
+        square += tl.sum(wide * wide, 1)
+        weight = tl.load(readout + n[None, :] * H + k[:, None], (n[None, :] < RANK) & (k[:, None] < H), 0.0)
+        sums = tl.dot(h, weight, sums, input_precision="ieee")
+    tl.store(squares + part * rows + t, square, (t < rows) & (mine == 0))
+    out = t[:, None] * RANK + n[None, :]
+    live = (t[:, None] < rows) & (n[None, :] < RANK)
+    if SPLIT == 1:
+        tl.store(read + out, sums.to(read.dtype.element_ty), live)
+    else:
+        tl.store(partial + part * rows * RANK + out, sums, live)
+        tl.debug_barrier()  # all of this program's parts are written before it counts as arrived
+        seat = arrivals + tl.program_id(0) * columns + column
+        if tl.atomic_add(seat, 1, sem="acq_rel") == SPLIT - 1:
+            sums = tl.zeros((BT, BN), tl.float32)
+            for other in range(SPLIT):
+                sums += tl.load(partial + other * rows * RANK + out, live, 0.0, cache_modifier=".cg")
+            tl.store(read + out, sums.to(read.dtype.element_ty), live)
+            tl.store(seat, 0)  # as the next launch finds it
+
+
+@triton.jit
+def bridge_message(
+    read, features_to_message, bias, token_gate, token_message, anchor, receive, message, rows, width, smallest,
+    RANK: tl.constexpr, M: tl.constexpr, BT: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """receive [T, m] fp32 = G_recv f + b, message [T, m] = sigmoid(receive + G_pred p) * M p; zero for row 0.
+
+    Features are normalised after the products: a row's length is a factor of all its columns.
+    """
+    t = tl.program_id(0) * BT + tl.arange(0, BT)
+    m = tl.program_id(1) * BM + tl.arange(0, BM)
+    row = t % width
+    follows = (t < rows) & (row > 1)  # row t - 1 is its predecessor
+    received = tl.zeros((BT, BM), tl.float32)
+    gated = tl.zeros((BT, BM), tl.float32)
+    told = tl.zeros((BT, BM), tl.float32)
+    own = tl.zeros((BT,), tl.float32)
+    previous = tl.zeros((BT,), tl.float32)
+    for start in range(0, RANK, BK):
+        k = start + tl.arange(0, BK)
+        inside = k[None, :] < RANK
+        f = tl.load(read + t[:, None] * RANK + k[None, :], (t[:, None] < rows) & inside, 0.0)
+        p = tl.load(read + (t[:, None] - 1) * RANK + k[None, :], follows[:, None] & inside, 0.0)
+        own += tl.sum(f.to(tl.float32) * f.to(tl.float32), 1)
+        previous += tl.sum(p.to(tl.float32) * p.to(tl.float32), 1)
+        at = features_to_message + m[None, :] * RANK + k[:, None]
+        live = (m[None, :] < M) & (k[:, None] < RANK)
+        received = tl.dot(f, tl.load(at, live, 0.0), received, input_precision="ieee")
+        gated = tl.dot(p, tl.load(at + M * RANK, live, 0.0), gated, input_precision="ieee")
+        told = tl.dot(p, tl.load(at + 2 * M * RANK, live, 0.0), told, input_precision="ieee")
+    length: tl.constexpr = RANK**0.5
+    received *= (length / tl.maximum(tl.sqrt(own), smallest))[:, None]
+    scale = (length / tl.maximum(tl.sqrt(previous), smallest))[:, None]
+    received += tl.load(bias + m, m < M, 0.0).to(tl.float32)[None, :]
+    token = tl.load(anchor + t // width, t < rows, 0).to(tl.int64)
+    at = token[:, None] * M + m[None, :]
+    first = ((t < rows) & (row == 1))[:, None] & (m[None, :] < M)  # follows the anchor: a token, not a state
+    gated = tl.where(first, tl.load(token_gate + at, first, 0.0).to(tl.float32), gated * scale)
+    told = tl.where(first, tl.load(token_message + at, first, 0.0).to(tl.float32), told * scale)
+    sent = told / (1.0 + tl.exp(-(received + gated)))
+    sent = tl.where((row > 0)[:, None], sent, 0.0)
+    out = t[:, None] * M + m[None, :]
+    live = (t[:, None] < rows) & (m[None, :] < M)
+    tl.store(receive + out, received, live)
+    tl.store(message + out, sent.to(message.dtype.element_ty), live)
+
+
+@triton.jit
+def bridge_write(
+    before, message, write, squares, after, rows, width,
+    H: tl.constexpr, M: tl.constexpr, SPLIT: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """after = before + |before| / sqrt(H) * W message [T, H]; row 0 as it was."""
+    t = tl.program_id(0) * BT + tl.arange(0, BT)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    written = tl.zeros((BT, BN), tl.float32)
+    for start in range(0, M, BK):
+        k = start + tl.arange(0, BK)
+        z = tl.load(message + t[:, None] * M + k[None, :], (t[:, None] < rows) & (k[None, :] < M), 0.0)
+        weight = tl.load(write + n[None, :] * M + k[:, None], (n[None, :] < H) & (k[:, None] < M), 0.0)
+        written = tl.dot(z, weight, written, input_precision="ieee")
+    square = tl.zeros((BT,), tl.float32)
+    for part in range(SPLIT):
+        square += tl.load(squares + part * rows + t, t < rows, 0.0)
+    scale = tl.sqrt(square / H).to(before.dtype.element_ty).to(tl.float32)  # cast where the definition casts
+    here = t[:, None] * H + n[None, :]
+    live = (t[:, None] < rows) & (n[None, :] < H)
+    h = tl.load(before + here, live, 0.0).to(tl.float32)
+    h = tl.where((t % width > 0)[:, None], h + scale[:, None] * written, h)
+    tl.store(after + here, h.to(after.dtype.element_ty), live)

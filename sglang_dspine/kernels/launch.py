@@ -1,0 +1,72 @@
+"""One kernel launch as data: it can be run, or compiled for a GPU that is not there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+POINTERS = {
+    torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.int64: "*i64", torch.int32: "*i32",
+    torch.uint8: "*u8", torch.bool: "*i1", torch.float8_e4m3fn: "*fp8e4nv",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A Triton kernel with everything it is called with; tensors on `meta` suffice for `compile`."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    arguments: dict[str, Any]  # tensors, ints and floats
+    constants: dict[str, Any]
+    warps: int
+    stages: int
+
+    @property
+    def name(self) -> str:
+        return str(self.kernel.__name__)
+
+    def run(self) -> None:
+        self.kernel[self.grid](**self.arguments, **self.constants, num_warps=self.warps, num_stages=self.stages)
+
+    def compile(self, capability: int) -> Any:
+        """Compile for `capability` (90: Hopper, 121: GB10) as a call would, without a GPU.
+
+        Returns Triton's CompiledKernel: `asm["cubin"]`, `metadata.shared`.
+        """
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+
+        signature, aligned = {}, {}
+        for index, name in enumerate(self.kernel.arg_names):
+            value = self.arguments.get(name)
+            if isinstance(value, torch.Tensor):
+                signature[name] = POINTERS[value.dtype]
+            elif isinstance(value, float):
+                signature[name] = "fp32"
+            elif value is not None:
+                signature[name] = "i32"
+            else:
+                signature[name] = "constexpr"
+            if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
+                aligned[(index,)] = [["tt.divisibility", 16]]
+        source = ASTSource(self.kernel, signature, self.constants, aligned)
+        options = {"num_warps": self.warps, "num_stages": self.stages}
+        return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def power_of_2(n: int) -> int:
+    """Smallest power of two that is at least n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def tile(n: int, smallest: int, largest: int) -> int:
+    """Power of two that covers n, within limits."""
+    return min(max(power_of_2(n), smallest), largest)
