@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import DSpineError
+from ..kernels.top_k import top_k
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class TargetHead:
     def top_k(self, hidden: torch.Tensor, k: int) -> torch.Tensor:
         """Ids of the K best tokens of each row, best first. [N, H] -> [N, K] int64"""
         logits = self._quantised_logits(hidden) if self.quantised else hidden.to(self.weight.dtype) @ self.weight.T
-        values, ids = torch.topk(logits, k, dim=-1)
+        values, ids = top_k(logits, self.local_vocab, k)
         if self.tp_size == 1:
             return ids
         from sglang.srt.distributed.communication_op import tensor_model_parallel_all_gather
