@@ -11,6 +11,8 @@ from typer.core import TyperGroup
 # command -> module beside this one; its function `command` takes the arguments and carries the help text
 COMMANDS = {
     "audit": "audit",
+    "bench": "bench",
+    "bench-compare": "bench_compare",
     "check": "check",
     "convert": "convert",
     "inspect": "inspect",

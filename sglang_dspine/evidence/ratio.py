@@ -24,6 +24,7 @@ class Ratio:
     low: float
     high: float
     count: int  # sequences or repetitions behind it
+    p: float  # two-sided, of "equal"
 
     @property
     def differs(self) -> bool:
@@ -68,4 +69,8 @@ def paired_ratio(arm: Counts, base: Counts, *, level: float = 0.95, draws: int =
         drawn = (a / a_of) / (b / b_of)
     tail = norm.cdf(np.sqrt(n / (n - 1)) * t.ppf((1 - level) / 2, n - 1))
     low, high = np.nanquantile(drawn, [tail, 1 - tail])
-    return Ratio(arm.mean / base.mean, float(low), float(high), n)
+    value = arm.mean / base.mean
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(n / (n - 1)) * np.nanstd(np.log(drawn))
+    p = 2 * t.sf(abs(np.log(value)) / error, n - 1) if error > 0 else float(value == 1)
+    return Ratio(value, float(low), float(high), n, float(p))

@@ -10,10 +10,10 @@ from scipy.stats import t
 from .ratio import Ratio
 
 
-def interleaved_ratio(arm: Sequence[float], base: Sequence[float], level: float = 0.95) -> tuple[Ratio, float] | None:
+def interleaved_ratio(arm: Sequence[float], base: Sequence[float], level: float = 0.95) -> Ratio | None:
     """Arms of one run: repetition i of both ran side by side. None with fewer than two repetitions.
 
-    Returns the ratio of geometric means with its interval, and the two-sided p-value of "equal".
+    The ratio is one of geometric means.
     """
     logs = np.log(np.asarray(arm, np.float64)) - np.log(np.asarray(base, np.float64))
     if len(logs) < 2:
@@ -21,7 +21,7 @@ def interleaved_ratio(arm: Sequence[float], base: Sequence[float], level: float 
     return _interval(logs.mean(), logs.std(ddof=1) / np.sqrt(len(logs)), len(logs) - 1, len(logs), level)
 
 
-def separate_ratio(arm: Sequence[float], base: Sequence[float], level: float = 0.95) -> tuple[Ratio, float] | None:
+def separate_ratio(arm: Sequence[float], base: Sequence[float], level: float = 0.95) -> Ratio | None:
     """Arms of different runs, whose repetitions are no pairs: Welch's form. None with fewer than two of either."""
     a, b = (np.log(np.asarray(x, np.float64)) for x in (arm, base))
     if min(len(a), len(b)) < 2:
@@ -33,7 +33,7 @@ def separate_ratio(arm: Sequence[float], base: Sequence[float], level: float = 0
     return _interval(a.mean() - b.mean(), np.sqrt(va + vb), df, min(len(a), len(b)), level)
 
 
-def _interval(mean: float, error: float, df: float, count: int, level: float) -> tuple[Ratio, float]:
+def _interval(mean: float, error: float, df: float, count: int, level: float) -> Ratio:
     half = error * t.ppf((1 + level) / 2, df)
     p = float(2 * t.sf(abs(mean) / error, df)) if error > 0 else float(mean == 0)
-    return Ratio(float(np.exp(mean)), float(np.exp(mean - half)), float(np.exp(mean + half)), count), p
+    return Ratio(float(np.exp(mean)), float(np.exp(mean - half)), float(np.exp(mean + half)), count, p)

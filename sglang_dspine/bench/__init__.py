@@ -1,0 +1,1 @@
+"""Benchmarks of this project and for its users; one noun a folder."""
