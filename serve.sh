@@ -96,6 +96,7 @@ esac
 if ((start)) && [[ $mode == demo && -z ${DSPINE_PYTHON:-} ]]; then
     venv=$("$root/scripts/setup-env.sh") # its progress goes to stderr
     DSPINE_PYTHON=$venv/bin/python
+    unset PYTHONDONTWRITEBYTECODE # as in setup-env.sh
 fi
 DSPINE_PYTHON=$(installed_python)
 export DSPINE_PYTHON

@@ -17,6 +17,7 @@ fi
 
 venv=$(scripts/setup-env.sh)
 export PATH="$venv/bin:$PATH"
+unset PYTHONDONTWRITEBYTECODE # as in setup-env.sh
 spread=()
 if ! grep -q '^gpu' "$venv/.dspine-base"; then
     tier="$tier and not gpu"

@@ -13,6 +13,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=${DSPINE_VENV:-$root/.venv}
 pins=$root/requirements/cpu.txt
 sglang=0.5.23
+unset PYTHONDONTWRITEBYTECODE # the environment is ours; without bytecode every start would compile thousands of modules
 
 say() { printf '[setup] %s\n' "$*" >&2; }
 die() {
