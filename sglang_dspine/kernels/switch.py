@@ -12,4 +12,8 @@ SERVED = (torch.bfloat16, torch.float32)  # un-normalised float16 features could
 
 def use_kernels(tensor: torch.Tensor) -> bool:
     """Whether the kernels take over for tensors like this one: on a GPU, in BF16 or FP32, unless switched off."""
-    return tensor.is_cuda and tensor.dtype in SERVED and os.environ.get(SWITCH, "1") != "0"
+    return tensor.is_cuda and tensor.dtype in SERVED and kernels_wanted()
+
+
+def kernels_wanted() -> bool:
+    return os.environ.get(SWITCH, "1") != "0"
