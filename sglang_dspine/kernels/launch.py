@@ -9,7 +9,7 @@ import torch
 
 POINTERS = {
     torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.int64: "*i64", torch.int32: "*i32",
-    torch.uint8: "*u8", torch.bool: "*i1", torch.float8_e4m3fn: "*fp8e4nv",
+    torch.uint8: "*u8", torch.int8: "*i8", torch.bool: "*i1", torch.float8_e4m3fn: "*fp8e4nv",
 }  # fmt: skip
 
 
