@@ -1,6 +1,8 @@
 """Train the drafter on what the target does: real prompts, continued by the target itself."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -61,38 +63,58 @@ def choose_anchors(rows: int, count: int, prompt: int, length: int, block: int, 
     return torch.cat([inside, torch.randint(1, last + 1, (rows, count // 4), device=device)], 1)
 
 
+@dataclass
+class Lesson:
+    """What the rows behind each anchor should say; all of [B, A, N-1, ...] but `weight` [N-1].
+
+    The label of a row is the text's token mixed with the target's distribution there. Early rows weigh more: a late
+    row counts only if every earlier one was right.
+    """
+
+    previous: torch.Tensor  # the token before each row
+    text: torch.Tensor  # the row's own
+    label: torch.Tensor  # [..., V]
+    weight: torch.Tensor
+
+    def cross_entropy(self, scores: torch.Tensor) -> torch.Tensor:
+        per_row = -(self.label * scores.float().log_softmax(-1)).sum(-1)
+        return (per_row * self.weight).mean() / self.weight.mean()
+
+    def right(self, scores: torch.Tensor) -> torch.Tensor:
+        """How often the best token is the text's, row by row [N-1]."""
+        return (scores.argmax(-1) == self.text).float().mean((0, 1)).detach()
+
+
+def lesson(tokens: torch.Tensor, logits: torch.Tensor, anchor_at: torch.Tensor, block: int) -> Lesson:
+    """tokens [B, S], the target's logits [B, S, V], anchor_at [B, A]."""
+    at = anchor_at[..., None] + torch.arange(block - 1, device=tokens.device)  # each row's predecessor
+    b = torch.arange(len(tokens), device=tokens.device)[:, None, None]
+    previous, text = tokens[b, at], tokens[b, at + 1]
+    label = 0.3 * logits[b, at].float().softmax(-1) + 0.7 * F.one_hot(text, logits.shape[-1])
+    return Lesson(previous, text, label, torch.exp(-torch.arange(block - 1, device=tokens.device) / 7.0))
+
+
+Loss = Callable[[Any, Qwen3_5ForCausalLM, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""(drafter, target, tokens [B, S], anchor_at [B, A]) -> loss, and how often each row is right [N-1]."""
+
+
 def draft_loss(
     drafter: Drafter, model: Qwen3_5ForCausalLM, tokens: torch.Tensor, anchor_at: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Loss, and how often the transition's best token is the text's, row by row [N-1].
-
-    The label of a row is the text's token mixed with the target's distribution there; the transition is
-    taught with the true predecessor, the candidate head without one. Early rows weigh more: a late row
-    counts only if every earlier one was right.
-    """
+    """The transition is taught with the true predecessor, the candidate head without one."""
     embed, head = model.model.embed_tokens.weight.detach(), model.lm_head.weight.detach()
     taps, logits = observe(model, tokens, drafter.s.taps)
     d = drafter(taps, tokens, anchor_at, embed, head)
-    rows = drafter.s.block - 1
-    at = anchor_at[..., None] + torch.arange(rows, device=tokens.device)  # each row's predecessor
-    b = torch.arange(len(tokens), device=tokens.device)[:, None, None]
-    previous, text = tokens[b, at], tokens[b, at + 1]
-    label = 0.3 * logits[b, at].float().softmax(-1) + 0.7 * F.one_hot(text, drafter.s.vocab)
-    weight = torch.exp(-torch.arange(rows, device=tokens.device) / 7.0)
-
-    def cross_entropy(scores: torch.Tensor) -> torch.Tensor:
-        per_row = -(label * scores.float().log_softmax(-1)).sum(-1)
-        return (per_row * weight).mean() / weight.mean()
-
-    scores = drafter.transition(d, previous, head)
-    loss = cross_entropy(scores) + 0.5 * cross_entropy(d.unary)
+    taught = lesson(tokens, logits, anchor_at, drafter.s.block)
+    scores = drafter.transition(d, taught.previous, head)
+    loss = taught.cross_entropy(scores) + 0.5 * taught.cross_entropy(d.unary)
     for f in d.all_features:  # a feature should say what its row's token code would
-        loss = loss + 0.05 * cross_entropy(f @ drafter.transfer_codes.T)
-    return loss, (scores.argmax(-1) == text).float().mean((0, 1)).detach()
+        loss = loss + 0.05 * taught.cross_entropy(f @ drafter.transfer_codes.T)
+    return loss, taught.right(scores)
 
 
 def train_drafter(
-    drafter: Drafter,
+    drafter: Any,
     model: Qwen3_5ForCausalLM,
     material: list[Material],
     clock: Clock,
@@ -100,7 +122,9 @@ def train_drafter(
     anchors: int,
     log: Log,
     peak: float = 2e-3,
+    loss_of: Loss = draft_loss,
 ) -> None:
+    """drafter: a module whose `s` is its Shape and that `loss_of` knows how to teach."""
     device = next(model.parameters()).device.type
     nn.Module.requires_grad_(model, False)
     opt = optimizer(drafter, peak)
@@ -109,7 +133,7 @@ def train_drafter(
         tokens = part.tokens[torch.randint(len(part.tokens), (batch,), device=device)].long()
         at = choose_anchors(batch, anchors, part.prompt, tokens.shape[1], drafter.s.block, device)
         with torch.autocast(device, torch.bfloat16):
-            loss, right = draft_loss(drafter, model, tokens, at)
+            loss, right = loss_of(drafter, model, tokens, at)
         descend(loss, drafter, opt, clock.rate(peak))
         if clock.step % 200 < len(material):
             shown = " ".join(f"{100 * r:.0f}" for r in right[::2].tolist())

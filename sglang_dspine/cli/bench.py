@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..errors import DSpineError
 
 if TYPE_CHECKING:
-    from ..bench.serving.recorded import Recorded
     from ..bench.serving.run import Plan
     from ..bench.serving.servers import Servers
+    from ..evidence.recorded import Recorded
 
 ARM_HELP = (
     "A way to serve, the first being the baseline: NAME, or 'NAME DSPINE=/drafter VARIABLE=VALUE --flag ...', "
@@ -89,8 +89,8 @@ def command(
 def _conversations(
     turns: Path | None, conversations: int, depth: int, characters: int, new_tokens: int
 ) -> tuple[list[Recorded], str]:
-    from ..bench.serving.recorded import read_recorded
     from ..bench.serving.synthetic import synthetic
+    from ..evidence.recorded import read_recorded
 
     if turns is not None:
         return read_recorded(turns), turns.name

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 # command -> module beside this one; its function `command` takes the arguments and carries the help text
 COMMANDS = {
+    "accept": "accept",
     "audit": "audit",
     "bench": "bench",
     "bench-compare": "bench_compare",

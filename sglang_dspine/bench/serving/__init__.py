@@ -3,7 +3,6 @@
 Data flows down this list; a file imports only from files above it.
 
     arm         one way to serve: an algorithm, a drafter, settings; or the address of a running server
-    recorded    conversations from OpenAI-style JSONL
     synthetic   a built-in agent workload with shared prefixes
     workload    conversations as token ids, the same for every arm
     answer      one request's tokens and times

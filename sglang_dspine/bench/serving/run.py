@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 
 from ...errors import DSpineError
+from ...evidence.recorded import Recorded
 from ...serve.hardware import find_gpu
 from .arm import Arm
 from .cell import Cell, summarise
 from .load import play
-from .recorded import Recorded
 from .servers import Servers
 from .watch import watching
 from .workload import Workload, tokenise

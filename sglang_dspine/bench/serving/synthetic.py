@@ -11,7 +11,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from .recorded import Prompt, Recorded
+from ...evidence.recorded import Prompt, Recorded
 
 MODULES = (
     "heapq", "csv", "textwrap", "bisect", "string", "shlex", "queue", "calendar", "fractions", "graphlib",

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from ...errors import DSpineError
-from .recorded import Prompt, Recorded
+from ...evidence.recorded import Prompt, Recorded
 
 
 @dataclass(frozen=True)

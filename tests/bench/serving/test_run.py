@@ -6,13 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sglang_dspine.bench.serving.arm import parse_arms
-from sglang_dspine.bench.serving.recorded import Prompt, Recorded
 from sglang_dspine.bench.serving.report import render, write_report
 from sglang_dspine.bench.serving.results import read_run
 from sglang_dspine.bench.serving.run import Plan, order, run
 from sglang_dspine.bench.serving.servers import Launch, Servers
 from sglang_dspine.cli.main import app
 from sglang_dspine.errors import DSpineError
+from sglang_dspine.evidence.recorded import Prompt, Recorded
 
 from .stub import Stub, serving
 

@@ -13,19 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import DSpineError
+from ..errors import DSpineError
 
 PASSED_ON = ("tools", "chat_template_kwargs", "reasoning_effort")  # what the chat template reads beside the messages
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One turn before it is tokenised: exactly one of the three forms."""
+    """One turn before it is tokenised: one of the first three forms."""
 
     messages: list[dict[str, Any]] | None = None
     text: str | None = None
     ids: list[int] | None = None
     template: dict[str, Any] = field(default_factory=dict)  # for the chat template
+    answer: dict[str, Any] | None = None  # the recorded message that followed, if one did
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,9 @@ def _chat(value: dict[str, Any], where: str) -> list[Prompt]:
         raise DSpineError(f"{where}: messages: expected a list of objects with a role")
     template = {key: value[key] for key in PASSED_ON if value.get(key) is not None}
     ends = [i for i, message in enumerate(messages) if message["role"] == "assistant" and i > 0]
+    turns = [Prompt(messages=messages[:end], template=template, answer=messages[end]) for end in ends]
     if messages and messages[-1]["role"] != "assistant":
-        ends.append(len(messages))
-    if not ends:
+        turns.append(Prompt(messages=messages, template=template))
+    if not turns:
         raise DSpineError(f"{where}: messages: expected something to answer, found {len(messages)} messages")
-    return [Prompt(messages=messages[:end], template=template) for end in ends]
+    return turns

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from sglang_dspine.bench.serving.recorded import read_recorded
 from sglang_dspine.bench.serving.synthetic import synthetic
 from sglang_dspine.errors import DSpineError
+from sglang_dspine.evidence.recorded import read_recorded
 
 USER, ANSWER = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
 
@@ -21,6 +21,7 @@ def read(tmp_path, *lines):
 def test_each_recorded_answer_is_asked_for_again(tmp_path):
     (conversation,) = read(tmp_path, {"messages": [USER, ANSWER, USER, ANSWER, USER]})
     assert [len(turn.messages) for turn in conversation.turns] == [1, 3, 5]
+    assert [turn.answer for turn in conversation.turns] == [ANSWER, ANSWER, None]
 
 
 def test_a_conversation_that_ends_with_an_answer_has_no_turn_after_it(tmp_path):
