@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import DSpineError
+from ..kernels.head_rows.form import StoredHead
 from ..kernels.top_k import top_k
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,11 @@ class TargetHead:
     def weight(self) -> torch.Tensor:
         """Rows of the real vocabulary on this rank. [V/tp, H]"""
         return self.copy if self.copy is not None else self.lm_head.weight[: self.local_vocab]
+
+    @property
+    def stored(self) -> StoredHead | None:
+        """The head as a kernel reads it; None when its rows are spread over ranks."""
+        return StoredHead(self.weight) if self.tp_size == 1 else None
 
     def _dequantise(self, hidden_size: int, dtype: torch.dtype, chunk: int = 256) -> torch.Tensor:
         """The head times the identity: exact whatever the format, since 1 and 0 survive any quantisation."""

@@ -10,10 +10,8 @@ from typing import Any
 import torch
 
 from ..config import DraftConfig
-from ..model.bridge import Bridge
-from .head import TargetHead
+from ..kernels.table_walk.parts import Draw, Proposal
 from .table import TransitionTable
-from .walk import walk
 
 MIN_TEMPERATURE = 1e-5  # a sampled request this cold is a greedy one up to fp32
 
@@ -21,11 +19,9 @@ MIN_TEMPERATURE = 1e-5  # a sampled request this cold is a greedy one up to fp32
 class Proposer:
     """Proposal of the last draft forward: `tokens`, `candidates`, `q` (rows beyond the batch are stale)."""
 
-    def __init__(self, config: DraftConfig, bridge: Bridge, norm: Any, head: TargetHead, max_batch: int) -> None:
-        self.head = head
-        self.table = TransitionTable(bridge, norm.weight, config.rms_norm_eps, self.head)
-        self.top_k = config.top_k
-        device, rows = norm.weight.device, config.num_proposals
+    def __init__(self, config: DraftConfig, table: TransitionTable, max_batch: int) -> None:
+        self.table, self.head, self.top_k = table, table.head, config.top_k
+        device, rows = table.norm_weight.device, config.num_proposals
         self.temperatures = torch.ones(max_batch, dtype=torch.float32, device=device)
         self.greedy = torch.ones(max_batch, dtype=torch.bool, device=device)
         self.uniforms = torch.zeros(max_batch, rows, dtype=torch.float32, device=device)
@@ -45,15 +41,11 @@ class Proposer:
             sampling_info.temperatures.view(-1)[:batch_size].float().clamp_min(MIN_TEMPERATURE)
         )
 
-    def __call__(self, u: torch.Tensor, x: torch.Tensor, receive: torch.Tensor, anchor: torch.Tensor) -> None:
-        """u, x [N, R, H]; receive [N, R, m]; anchor [N]. R = rows of this forward less the anchor's."""
+    def __call__(self, u: torch.Tensor, before: torch.Tensor, receive: torch.Tensor, anchor: torch.Tensor) -> None:
+        """u [N, R, H]; before [N, R+1, H]; receive [N, R, m]; anchor [N]. R: rows of this forward but the anchor's."""
         n, rows, hidden = u.shape
         candidates = self.head.top_k(u.reshape(-1, hidden), self.top_k).view(n, rows, self.top_k)
-        scores = self.table(x, receive, candidates, anchor)
-        # drawn in the graph: every replay advances the generator
-        uniforms = self.uniforms[:n, :rows].uniform_()
-        tokens, q = walk(candidates, scores, self.temperatures[:n], self.greedy[:n], uniforms)
-        self.tokens[:n, :rows].copy_(tokens)
-        self.candidates[:n, :rows].copy_(candidates)
-        self.q[:n, :rows].copy_(q)
-        self.scores = scores
+        self.uniforms[:n, :rows].uniform_()  # in the graph: every replay advances the generator
+        draw = Draw(self.temperatures, self.greedy, self.uniforms)
+        proposal = Proposal(self.tokens, self.candidates, self.q)
+        self.scores = self.table(before, receive, candidates, anchor, draw, proposal)

@@ -16,6 +16,7 @@ from ..config.parse import parse_config
 from ..config.rope import sglang_rope_scaling
 from ..draft.head import TargetHead
 from ..draft.proposer import Proposer
+from ..draft.table import TransitionTable
 from .bridge import Bridge
 from .narrow_window import widen_block
 from .selector import SelectorMarker
@@ -23,7 +24,7 @@ from .weights import load_bridge
 
 
 class DSpineDraftModel(DFlashDraftModel):
-    """One forward drafts a whole block and, once `attach_head` was called, proposes its tokens.
+    """One forward drafts a whole block and, once `make_proposer` was called, proposes its tokens.
 
     Everything from embedding to walk happens inside `forward`, so a captured graph holds all of it and eager
     execution is the same code.
@@ -41,13 +42,19 @@ class DSpineDraftModel(DFlashDraftModel):
         self.bridge = Bridge(c.num_layers, c.hidden_size, c.transfer_rank, c.message_size, c.vocab_size)
         self.candidate_selector = SelectorMarker(c.top_k)  # tells SGLang's worker that q rows exist
         self.width = c.block_size  # rows of a block in the next forward
+        self.table: TransitionTable | None = None
         self.proposer: Proposer | None = None
         self.loaded = False
         widen_block(self)
 
-    def attach_head(self, head: TargetHead, max_batch: int) -> None:
-        """Give the drafter the target's output head; must happen before a graph is captured."""
-        self.proposer = Proposer(self.dspine, self.bridge, self.norm, head, max_batch)
+    def attach_head(self, head: TargetHead) -> None:
+        """Give the drafter the target's output head; the table's constants take memory, so before pools are sized."""
+        self.table = TransitionTable(self.bridge, self.norm.weight, self.dspine.rms_norm_eps, head)
+
+    def make_proposer(self, max_batch: int) -> None:
+        """Make the proposal's buffers; must happen before a graph is captured."""
+        assert self.table is not None, "attach_head first"
+        self.proposer = Proposer(self.dspine, self.table, max_batch)
 
     def set_block_size(self, block_size: int) -> None:
         super().set_block_size(block_size)
@@ -84,7 +91,7 @@ class DSpineDraftModel(DFlashDraftModel):
         u = self.norm(h)
         if self.proposer is not None:
             assert injected is not None
-            self.proposer(u.view(-1, w, hidden_size)[:, 1:], injected.before[:, 1:], injected.receive, anchor)
+            self.proposer(u.view(-1, w, hidden_size)[:, 1:], injected.before, injected.receive, anchor)
         return LogitsProcessorOutput(next_token_logits=None, hidden_states=u)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
@@ -95,6 +102,8 @@ class DSpineDraftModel(DFlashDraftModel):
             weights = iter_checkpoint(folder)
         self.loaded = True
         super().load_weights(load_bridge(self.bridge, weights, self.dspine))
+        if self.table is not None:
+            self.table.prepare()
 
 
 EntryClass = [DSpineDraftModel]

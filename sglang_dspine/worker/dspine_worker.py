@@ -33,6 +33,7 @@ class DSpineWorker(DFlashWorkerV2):
             self._init_context_kv()
         config, target = self.draft_model.dspine, target_worker.model_runner
         self.head = TargetHead(target.model.lm_head, config.vocab_size, config.hidden_size, target.dtype)
+        self.draft_model.attach_head(self.head)
         self.repairs = RepairLog()
         self.graphs_on = False
         self.eager_drafts = 0  # rounds whose draft ran outside a captured graph although graphs are on
@@ -75,7 +76,7 @@ class DSpineWorker(DFlashWorkerV2):
         pool, vocab = self.model_runner.req_to_token_pool, self.model_runner.model_config.vocab_size
         self.penalties = PenaltyTracker(pool.req_to_token.shape[0], vocab, self.device)
         limit = max(int(self.model_runner.max_running_requests or 1), *captured)
-        self.draft_model.attach_head(self.head, limit)
+        self.draft_model.make_proposer(limit)
         super().init_cuda_graphs()
         self.self_check = self_check(self)
 

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sglang_dspine.draft.table import TransitionTable, predecessors
+from sglang_dspine.draft.table import TransitionTable
+from sglang_dspine.kernels.table_walk.naive import predecessors
+from sglang_dspine.kernels.table_walk.parts import Draw, Proposal
 from sglang_dspine.model.bridge import Bridge
 from sglang_dspine.model.weights import load_bridge
 from sglang_dspine.reference import Bridge as ReferenceBridge
@@ -27,7 +29,7 @@ def made(seed: int, dtype: torch.dtype = torch.float32):
     shape = (CONFIG.num_layers, CONFIG.hidden_size, CONFIG.transfer_rank, CONFIG.message_size, CONFIG.vocab_size)
     bridge = Bridge(*shape).to(dtype)
     list(load_bridge(bridge, weights.items(), CONFIG))
-    rows = SimpleNamespace(rows=lambda ids: head[ids])
+    rows = SimpleNamespace(rows=lambda ids: head[ids], stored=None)
     table = TransitionTable(bridge, weights["norm.weight"], CONFIG.rms_norm_eps, rows)
     reference = ReferenceBridge.from_weights(weights, CONFIG.num_layers)
     return table, Refiner(reference, weights["norm.weight"], head, CONFIG.rms_norm_eps), bridge
@@ -45,13 +47,24 @@ def receive_of(bridge: Bridge, x: torch.Tensor) -> torch.Tensor:
     return bridge(CONFIG.num_layers - 1, torch.cat([x[:, :1], x], 1), torch.zeros(len(x), dtype=torch.int64))[1]
 
 
+def scores_of(table, x, receive, candidates, anchor):
+    """The table of a greedy batch; x stands behind an anchor's row that nobody reads."""
+    n, rows, k = candidates.shape
+    draw = Draw(torch.ones(n), torch.ones(n, dtype=torch.bool), torch.zeros(n, rows))
+    proposal = Proposal(torch.zeros(n, rows, dtype=torch.int64), candidates.clone(), torch.zeros(n, rows, k))
+    scores = table(torch.cat([x[:, :1], x], 1), receive, candidates, anchor, draw, proposal)
+    first = candidates[:, 0].gather(-1, scores[:, 0, 0].argmax(-1, keepdim=True))
+    assert torch.equal(proposal.tokens[:, :1], first)
+    return scores
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_every_row_of_the_table_is_the_references(seed, scale):
     table, refiner, bridge = made(seed)
     x, candidates, anchor = inputs(seed)
     x = scale * x
-    scores = table(x, receive_of(bridge, x), candidates, anchor)
+    scores = scores_of(table, x, receive_of(bridge, x), candidates, anchor)
     expected = transition_table_direct(x, candidates, anchor, refiner)
     assert scores.shape == (3, 15, CONFIG.top_k, CONFIG.top_k) and scores.dtype == torch.float32
     error = (scores - expected).abs().amax((2, 3)) / expected.abs().amax((2, 3))
@@ -61,7 +74,7 @@ def test_every_row_of_the_table_is_the_references(seed, scale):
 def test_bfloat16_inputs_stay_within_their_rounding():
     table, refiner, bridge = made(0, torch.bfloat16)
     x, candidates, anchor = inputs(0, torch.bfloat16)
-    scores = table(x, receive_of(bridge, x), candidates, anchor)
+    scores = scores_of(table, x, receive_of(bridge, x), candidates, anchor)
     wide = replace(refiner.bridge, **{k: _wide(v) for k, v in vars(refiner.bridge).items()})
     exact = transition_table_direct(
         x.double(), candidates, anchor, Refiner(wide, refiner.norm.double(), refiner.head.double(), refiner.eps)
@@ -82,16 +95,16 @@ def test_predecessors_are_the_row_befores_candidates_and_the_anchor_first():
 def test_all_predecessors_of_the_first_row_are_the_anchor():
     table, _, bridge = made(2)
     x, candidates, anchor = inputs(2)
-    scores = table(x, receive_of(bridge, x), candidates, anchor)
+    scores = scores_of(table, x, receive_of(bridge, x), candidates, anchor)
     assert torch.equal(scores[:, 0], scores[:, 0, :1].expand_as(scores[:, 0]))
 
 
 def test_a_state_that_is_not_finite_leaves_finite_scores_and_the_other_rows_as_they_are():
     table, _, bridge = made(3)
     x, candidates, anchor = inputs(3)
-    good = table(x, receive_of(bridge, x), candidates, anchor)
+    good = scores_of(table, x, receive_of(bridge, x), candidates, anchor)
     x[1, 4], x[2, 0] = float("nan"), float("inf")
-    scores = table(x, receive_of(bridge, x), candidates, anchor)
+    scores = scores_of(table, x, receive_of(bridge, x), candidates, anchor)
     assert scores.isfinite().all()
     kept = torch.ones(3, 15, dtype=torch.bool)
     kept[1, 4] = kept[2, 0] = False

@@ -1,4 +1,4 @@
-"""The walk is the reference's, greedy and sampled, and q is exactly what each token was drawn from."""
+"""The plain walk is the reference's, greedy and sampled, and q is exactly what each token was drawn from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sglang_dspine.draft.walk import walk
+from sglang_dspine.kernels.table_walk.naive import walk_naive as walk
 from sglang_dspine.reference import sampled_walk
 
 few = settings(max_examples=20, deadline=None, derandomize=True)

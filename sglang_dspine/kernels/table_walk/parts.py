@@ -1,0 +1,44 @@
+"""What goes into table and walk, and what comes out; shapes as in `naive`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+HeadRows = Callable[[torch.Tensor], torch.Tensor]  # token ids [...] -> head rows [..., H]
+
+
+class TableWeights(NamedTuple):
+    """What is constant; shapes in `naive`."""
+
+    write: torch.Tensor
+    gram: torch.Tensor
+    norm: torch.Tensor
+    token_gate: torch.Tensor
+    token_message: torch.Tensor
+    eps: float
+
+
+class Prepared(NamedTuple):
+    """What the kernels read beside `TableWeights`, in the model's dtype."""
+
+    gram: torch.Tensor  # [m, m]
+    seen: torch.Tensor  # [V, m]: U = W_L^T (w * head[v])
+
+
+class Proposal(NamedTuple):
+    """Buffers the walk fills; the proposer's, longer than a batch needs."""
+
+    tokens: torch.Tensor  # [>= N, >= R] int64
+    candidates: torch.Tensor  # [>= N, >= R, K] int64
+    q: torch.Tensor  # [>= N, >= R, K] fp32
+
+
+class Draw(NamedTuple):
+    """How to choose: see `walk_naive`."""
+
+    temperatures: torch.Tensor  # [>= N] fp32
+    greedy: torch.Tensor  # [>= N] bool
+    uniforms: torch.Tensor  # [>= N, >= R] fp32
