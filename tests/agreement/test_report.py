@@ -14,6 +14,8 @@ from sglang_dspine.errors import DSpineError
 from tests.agreement.test_draft import text_of
 from tests.support.checkpoints import TINY, write_checkpoint
 
+pytestmark = pytest.mark.report(8)
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):

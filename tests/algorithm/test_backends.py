@@ -4,6 +4,8 @@ import pytest
 
 from sglang_dspine.algorithm.backends import draft_attention_backend
 
+pytestmark = pytest.mark.report(28)
+
 
 @pytest.mark.parametrize(
     ("capability", "backend"),

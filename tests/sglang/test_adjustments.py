@@ -8,6 +8,7 @@ import pytest
 
 from ..support.engine import Request
 
+pytestmark = pytest.mark.report(20)
 DEMO = Path(__file__).resolve().parents[2] / "demo"
 SPEC = {"speculative_algorithm": "DSPINE", "speculative_draft_model_path": str(DEMO / "draft")}
 SOURCE = Path(__file__).read_bytes()

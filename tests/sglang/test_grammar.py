@@ -10,6 +10,7 @@ import pytest
 
 from ..support.engine import Request
 
+pytestmark = pytest.mark.report(22)
 DEMO = Path(__file__).resolve().parents[2] / "demo"
 SPEC = {
     "speculative_algorithm": "DSPINE",

@@ -14,6 +14,7 @@ from sglang_dspine.worker.self_check import self_check
 
 from ..support import pairs
 
+pytestmark = pytest.mark.report(7)
 FP8 = {"dtype": "bfloat16", "speculative_draft_model_quantization": "fp8"}
 
 
