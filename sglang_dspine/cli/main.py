@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "check",
     "convert": "convert",
     "inspect": "inspect",
+    "sampled-audit": "sampled_audit",
 }
 
 
