@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -57,7 +58,9 @@ def teacher_forced(
 def distribution(
     url: Url,
     prompts: Prompts,
-    setting: Annotated[list[str], typer.Option(help='E.g. "temperature=0.7 top_k=20"; once per setting.')],
+    setting: Annotated[
+        list[str], typer.Option(help='E.g. "temperature=0.7 top_k=20"; once per setting; "length=12" for one of them.')
+    ],
     control_url: Control = None,
     requests: Annotated[int, typer.Option(min=1, help="Per setting.")] = 9000,
     length: Annotated[int, typer.Option(min=2, help="Tokens per request.")] = 6,
@@ -79,16 +82,27 @@ def distribution(
         server = Endpoint(url, concurrency=concurrency)
         control = None if control_url is None else Endpoint(control_url, concurrency=concurrency)
         ids = to_ids(read_prompts(prompts), server)
-        samplings = {label: parse_setting(label) for label in setting}
+        asked = {label: split_length(label, length) for label in setting}
+        samplings = {label: (parse_setting(text), tokens) for label, (text, tokens) in asked.items()}
         settings = []
         with Progress(console=Console(stderr=True), transient=True) as bar:
-            for label, sampling in samplings.items():
+            for label, (sampling, tokens) in samplings.items():
                 task = bar.add_task(label, total=pilot + requests * (1 if control is None else 2))
                 drawn = partial(bar.advance, task)
-                settings.append(judge_setting(server, control, ids, sampling, label, plan, drawn))
+                own = replace(plan, length=tokens)
+                settings.append(judge_setting(server, control, ids, sampling, label, own, drawn))
         return report(settings, url, runs=power_runs, processes=processes)
 
     _finish(run, json_out)
+
+
+def split_length(text: str, usual: int) -> tuple[str, int]:
+    """A setting without its "length=N", and N, or the usual length."""
+    words = text.split()
+    lengths = [word.removeprefix("length=") for word in words if word.startswith("length=")]
+    if len(lengths) > 1 or not all(n.isdigit() and int(n) > 1 for n in lengths):
+        raise DSpineError(f"setting {text!r}: expected one length of at least 2, found {', '.join(lengths)}")
+    return " ".join(w for w in words if not w.startswith("length=")), int(lengths[0]) if lengths else usual
 
 
 def parse_setting(text: str) -> Sampling:

@@ -9,13 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from sglang_dspine.errors import DSpineError
-from sglang_dspine.exactness.__main__ import app, parse_setting
+from sglang_dspine.exactness.__main__ import app, parse_setting, split_length
 from sglang_dspine.exactness.endpoint import Endpoint, EndpointError
 from sglang_dspine.exactness.filters import Sampling, target_law
 from sglang_dspine.exactness.sampled_report import against_control, against_law, report
 from sglang_dspine.exactness.samples import Samples, cells_of
 from sglang_dspine.exactness.served_rows import accepted_before, compare_row, served_rows
 from sglang_dspine.exactness.served_samples import deepest, draw, laws_of_cells
+from sglang_dspine.exactness.served_setting import Plan, judge_setting
 
 from .stub_server import VOCAB, Stub, serving, target_row
 
@@ -120,6 +121,21 @@ def test_settings_are_read_by_name():
     for wrong in ("temprature=1", "top_k=2.5", "top_p=0"):
         with pytest.raises(DSpineError, match="expected"):
             parse_setting(wrong)
+
+
+def test_a_setting_may_have_a_length_of_its_own():
+    assert split_length("temperature=0.2 length=12", 6) == ("temperature=0.2", 12)
+    assert split_length("top_k=4", 6) == ("top_k=4", 6)
+    for wrong in ("length=1", "length=x", "length=4 length=5"):
+        with pytest.raises(DSpineError, match="length of at least 2"):
+            split_length(wrong, 6)
+
+
+def test_prompts_are_chosen_by_a_pilot():
+    sampling, plan = Sampling(temperature=0.7), Plan(requests=200, length=3, pilot=60, keep=1, top=VOCAB)
+    with serving(Stub()) as url:
+        found = judge_setting(Endpoint(url, concurrency=2), None, PROMPTS, sampling, "", plan)
+    assert found.requests == 200 and not any(t.name.startswith("prompt 1") for t in found.tests)
 
 
 def test_the_commands_exit_2_when_nothing_can_be_judged(tmp_path):

@@ -26,7 +26,12 @@ from .servers import SMALL, Server, start_all
 
 DEMO = [str(ROOT / "demo" / "target"), str(ROOT / "demo" / "draft")]
 SUITE = [sys.executable, "-m", "sglang_dspine.exactness"]
-E4 = ["temperature=1.0", "temperature=0.7 top_k=20 top_p=0.95", "temperature=1.5 top_p=0.9", "temperature=0.2"]
+E4 = [
+    "temperature=1.0",
+    "temperature=0.7 top_k=20 top_p=0.95",
+    "temperature=1.5 top_p=0.9",
+    "temperature=0.2 length=14",
+]
 SOAK_SECONDS = 290
 
 
@@ -60,6 +65,7 @@ def prompts(folder: Path, ids_below: int | None = None, count: int = 48) -> Path
     """Held-out code as byte ids, or random ids for the random pair."""
     import random
 
+    folder.mkdir(exist_ok=True)
     source = b"".join(p.read_bytes() for p in sorted((ROOT / "sglang_dspine").rglob("*.py")))
     draw, lines = random.Random(0), []
     for i in range(count):
@@ -97,13 +103,13 @@ def distributions(out: Path) -> dict[str, list[str]]:
     """Both E4 reports; a pilot chooses the prompts whose next tokens can show a wrong q."""
     urls = {name: server.url for name, server in servers(out, build=False).items()}
     settings = [word for setting in E4 for word in ("--setting", setting)]
-    sizes = ["--top", "272", "--vocab-size", "272", "--pilot", "960", "--keep", "4", "--processes", "6"]
+    sizes = ["--top", "272", "--vocab-size", "272", "--pilot", "2048", "--keep", "2", "--processes", "6"]
     return {
         f"e4-{name}": [
             *SUITE, "e4", "--url", urls[f"{name}-fp32"], "--prompts", str(file), *settings, *sizes,
             "--json", str(out / f"e4-{name}.json"),
         ]
-        for name, file in (("hybrid", prompts(out)), ("dense", prompts(out, 256)))
+        for name, file in (("hybrid", prompts(out / "e4", count=256)), ("dense", prompts(out / "e4", 256, count=256)))
     }  # fmt: skip
 
 
