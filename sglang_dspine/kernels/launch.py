@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+PROGRAMS = 264  # two for each of an H200's 132 processors
 POINTERS = {
     torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.int64: "*i64", torch.int32: "*i32",
     torch.uint8: "*u8", torch.int8: "*i8", torch.bool: "*i1", torch.float8_e4m3fn: "*fp8e4nv",
@@ -51,7 +52,8 @@ class Launch:
                 signature[name] = "i32"
             else:
                 signature[name] = "constexpr"
-            if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
+            varies = self.kernel.params[index].do_not_specialize
+            if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0 and not varies):
                 aligned[(index,)] = [["tt.divisibility", 16]]
         source = ASTSource(self.kernel, signature, self.constants, aligned)
         options = {"num_warps": self.warps, "num_stages": self.stages}
@@ -60,6 +62,11 @@ class Launch:
 
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
+
+
+def power_below(n: int) -> int:
+    """Largest power of two that is at most n, at least 1: a batch's sizes then need few variants of a kernel."""
+    return 1 << (max(1, n).bit_length() - 1)
 
 
 def power_of_2(n: int) -> int:

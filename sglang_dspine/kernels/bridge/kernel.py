@@ -1,7 +1,8 @@
 """The bridge of one layer in three launches: read, message, write.
 
 A message needs whole rows of features (they are normalised) and a write needs whole messages, so there is a launch
-for each; everything between the products happens in their registers. T = N * w rows, w rows a block.
+for each; everything between the products happens in their registers. T = N * w rows, w rows a block. Sizes that follow
+the batch are not specialised: every variant costs seconds of compilation at a first start.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def bridge_read(
     residual, delta, readout, before, read, partial, squares, arrivals, rows,
     H: tl.constexpr, RANK: tl.constexpr, ADD: tl.constexpr, SPLIT: tl.constexpr,
@@ -58,7 +59,7 @@ def bridge_read(
             tl.store(seat, 0)  # as the next launch finds it
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "width"])
 def bridge_message(
     read, features_to_message, bias, token_gate, token_message, anchor, receive, message, rows, width, smallest,
     RANK: tl.constexpr, M: tl.constexpr, BT: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
@@ -105,7 +106,7 @@ def bridge_message(
     tl.store(message + out, sent.to(message.dtype.element_ty), live)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "width"])
 def bridge_write(
     before, message, write, squares, after, rows, width,
     H: tl.constexpr, M: tl.constexpr, SPLIT: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,

@@ -6,11 +6,9 @@ import functools
 
 import torch
 
-from ..launch import Launch, ceil_div, tile
+from ..launch import PROGRAMS, Launch, ceil_div, power_below, tile
 from .kernel import bridge_message, bridge_read, bridge_write
 from .naive import SMALLEST, Injected, LayerBridge
-
-PROGRAMS = 264  # two for each of an H200's 132 processors
 
 
 @functools.lru_cache(maxsize=8)
@@ -33,7 +31,7 @@ def plan_injection(
     deep = (128 if bt < 64 else 64) // half
     told, out = (16 if rows <= 256 else 32), (32 if rows <= 128 else 128)  # columns a program of the other two
     bn = min(32 if rows <= 64 else 64, tile(rank, 16, 64))
-    split = max(1, min(8, PROGRAMS // (ceil_div(rows, bt) * ceil_div(rank, bn)), ceil_div(hidden, deep)))
+    split = power_below(min(8, PROGRAMS // (ceil_div(rows, bt) * ceil_div(rank, bn)), ceil_div(hidden, deep)))
 
     def empty(*shape: int, of: torch.dtype = dtype) -> torch.Tensor:
         return torch.empty(*shape, dtype=of, device=device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..head_rows.form import StoredHead
-from ..launch import Launch, ceil_div, power_of_2, tile
+from ..launch import PROGRAMS, Launch, ceil_div, power_below, power_of_2, tile
 from .parts import Draw, Prepared, Proposal, TableWeights
 from .table import table_sums
 from .walk import table_walk
@@ -34,13 +34,13 @@ def plan_table_walk(
     assert x.stride(-1) == receive.stride(-1) == projected.stride(-1) == 1 and candidates.is_contiguous()
     assert weights.token_gate.numel() < 2**31, "the kernel addresses the tokens' tables with 32 bits"
     kp = max(16, power_of_2(k))
-    wide = rows > 132 if wide is None else wide
+    wide = rows > PROGRAMS // 2 if wide is None else wide
     group = max(1, 64 // kp) if wide else 1  # rows a program: the Gram matrix is read once for all of them
     half = 2 if x.dtype == torch.float32 else 1
     bm, bk, bh = tile(m, 16, 64), 64 // half, tile(hidden, 16, 256)
     # one program a processor or more: a slice of the message space each while rows are few
-    slices = 1 if wide else min(ceil_div(m, bm), max(1, 264 // rows))
-    parts = max(1, min(16, 264 // rows, ceil_div(hidden, bh)))
+    slices = 1 if wide else power_below(min(ceil_div(m, bm), PROGRAMS // rows))
+    parts = power_below(min(16, PROGRAMS // rows, ceil_div(hidden, bh)))
     pairing = ceil_div(rows, group) * slices
 
     def empty(*shape: int) -> torch.Tensor:

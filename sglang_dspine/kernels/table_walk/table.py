@@ -97,7 +97,7 @@ def unary(
     tl.store(squares + part * rows + row, tl.sum(square, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "row_count", "pairing"])
 def table_sums(
     x, receive, projected, candidates, anchor, norm, token_gate, token_message, gram, seen, head, scales, scale,
     messages, pair, linear, quadratic, own, squares,

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "row_count", "uniform_stride", "token_stride"])
 def table_walk(
     pair, linear, quadratic, own, squares, candidates, temperatures, greedy, uniforms, scores, tokens, chosen, q,
     rows, row_count, eps, uniform_stride, token_stride,

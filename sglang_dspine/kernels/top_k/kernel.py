@@ -21,7 +21,7 @@ def order_key(value):
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["vocab", "groups"])
 def group_maxima(logits, maxima, stride, vocab, groups, GROUP: tl.constexpr, TILE: tl.constexpr):
     """maxima [T, groups] int32 keys. Programs: (row, TILE groups)."""
     row = tl.program_id(0).to(tl.int64)
@@ -32,7 +32,7 @@ def group_maxima(logits, maxima, stride, vocab, groups, GROUP: tl.constexpr, TIL
     tl.store(maxima + row * groups + g, tl.max(key, 1), g < groups)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["vocab", "groups"])
 def best_of_groups(
     logits, maxima, values, ids, stride, vocab, groups,
     K: tl.constexpr, KP: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr,
