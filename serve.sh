@@ -4,15 +4,23 @@
 #   ./serve.sh --demo [--once] [-- SGLANG_ARGS]      the small pair of this repository; installs what it needs in
 #                                                    .venv, checks the text against plain decode, serves on;
 #                                                    --once: stop after the check, exit status 0 when it held
+#   MODEL=/path [DRAFT=/path] ./serve.sh [--docker] [-- SGLANG_ARGS]
+#                                                    in a container, which serves on after this script; the image is
+#                                                    built at the first start; flags by the GPU's compute capability
 #   MODEL=/path [DRAFT=/path] ./serve.sh --native [-- SGLANG_ARGS]
-#                                                    an installed SGLang, flags by the GPU's compute capability
-#   ./serve.sh --demo|--native --dry-run             print the exact command, start nothing
-#   ./serve.sh --status | --stop                     what serves on PORT; stop it
+#                                                    the same with an installed SGLang, in the foreground
+#   ... --dry-run                                    print preflight, memory budget and exact command; start nothing
+#   ... --restart                                    replace what is served on PORT; without it, a second start of the
+#                                                    same settings only reports the first
+#   ./serve.sh --status | --logs | --stop            what serves on PORT; the end of its log; stop it
 #
 # Settings: environment, then .env beside this file, then the default.
-#   PORT         30000                                 DRAFT          tencent/Qwen3.8-27B-DSpine-b16 (native)
+#   PORT         30000                                 DRAFT          tencent/Qwen3.8-27B-DSpine-b16
 #   HOST         127.0.0.1                             API_KEY        clients must send it; never written to a log
-#   MODEL        target's folder (native)              START_LIMIT    seconds until healthy, 600
+#   MODEL        target's folder                       START_LIMIT    seconds until healthy, 600
+#   PREFLIGHT    refuse; warn starts although a check failed, such as short memory
+#   IMAGE        a built image (docker); this repository's, built when it is not there
+#   DSPINE_CACHE   compiled kernels and downloads of the container (~/.cache/sglang-dspine)
 #   DSPINE_PYTHON  an interpreter with SGLang and this package; nothing is installed then
 #   DSPINE_VENV    where --demo installs (.venv)       DSPINE_STATE   logs and records (~/.local/state/sglang-dspine)
 # Arguments after -- go to SGLang last, so they win.
@@ -55,7 +63,7 @@ installed_python() {
     fi
 }
 
-mode='' start=1 words=()
+mode='' start=1 restart=0 action='' words=()
 while (($#)); do
     case $1 in
         --demo | --native | --docker)
@@ -63,7 +71,9 @@ while (($#)); do
             mode=${1#--}
             ;;
         --once) words+=("$1") ;;
-        --dry-run | --status | --stop) start=0 words+=("$1") ;;
+        --restart) restart=1 words+=("$1") ;;
+        --dry-run) start=0 words+=("$1") ;;
+        --status | --stop | --logs) start=0 action=$1 words+=("$1") ;;
         -h | --help)
             usage
             exit
@@ -82,13 +92,14 @@ for name in MODEL DRAFT; do # as the caller sees them, whatever folder Python ru
     if [[ -n ${!name:-} && -e ${!name} ]]; then export "$name=$(realpath -- "${!name}")"; fi
 done
 
+if [[ -z $mode && -z $action ]] && docker info >/dev/null 2>&1; then mode=docker; fi
+[[ -z $action ]] || mode='' # whoever serves there
 case $mode in
     demo) module=demo.serve ;;
     native) module=sglang_dspine.serve ;;
-    docker) die "Docker mode does not exist yet; --native serves MODEL with an installed SGLang, --demo the embedded pair" ;;
+    docker) module=sglang_dspine.serve words=(--docker "${words[@]}") ;;
     '')
-        [[ " ${words[*]} " == *\ --st* ]] ||
-            die "say --demo (the embedded pair) or --native (MODEL with an installed SGLang); Docker mode does not exist yet"
+        [[ -n $action ]] || die "no Docker engine answers here; say --native (MODEL with an installed SGLang) or --demo (the embedded pair)"
         module=sglang_dspine.serve
         ;;
 esac
@@ -102,9 +113,13 @@ DSPINE_PYTHON=$(installed_python)
 export DSPINE_PYTHON
 
 runner=$DSPINE_PYTHON
-if ((!start)); then # planning and looking needs no installation
+if ((!start)) || [[ $mode == docker ]]; then # planning, looking and Docker need no installation
     cd "$root"
     [[ -x $runner ]] || runner=$(command -v python3) || die "found no python3; install Python 3.10 to 3.12"
+    "$runner" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || die "$runner is too old; install Python 3.10 to 3.12"
 fi
-if [[ $mode == demo ]]; then cd "$root"; fi
+if [[ $mode == demo ]]; then
+    cd "$root"
+    if ((restart)); then "$runner" -m sglang_dspine.serve --stop; fi
+fi
 exec "$runner" -m "$module" "${words[@]}"

@@ -1,4 +1,4 @@
-"""`python -m sglang_dspine.serve`: native mode, and the two actions on a running endpoint."""
+"""`python -m sglang_dspine.serve`: Docker and native mode, and the actions on a running endpoint."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import sys
 from argparse import Namespace
 
+from .actions import logs, status, stop
 from .options import parse
-from .record import find_record, stop_recorded
 from .run import run
 from .settings import Settings, read_settings
 
@@ -15,43 +15,32 @@ from .settings import Settings, read_settings
 def main(words: list[str]) -> int:
     options = parse(words, "serve.sh")
     settings = read_settings(os.environ)
-    if options.status:
-        return status(settings)
-    if options.stop:
-        return stop(settings)
-    return native(settings, options)
-
-
-def status(settings: Settings) -> int:
-    """Exit status 0 when something is served on PORT, else 3 (as of a stopped service)."""
-    record = find_record(settings.state, settings.port)
-    if record is None:
-        print(f"nothing is served on port {settings.port}")
-        return 3
-    print(f"{record.what} at {record.url}, process {record.pid}, log in {record.log}")
-    return 0
-
-
-def stop(settings: Settings) -> int:
-    record = find_record(settings.state, settings.port)
-    if record is None:
-        print(f"nothing is served on port {settings.port}")
-        return 0
-    stop_recorded(record)
-    print(f"stopped {record.what} at {record.url}")
-    return 0
-
-
-def native(settings: Settings, options: Namespace) -> int:
+    for action in (status, stop, logs):
+        if getattr(options, action.__name__):
+            return action(settings)
     if options.dry_run:
-        from .native import plan
-        from .plan import print_plan
+        return dry_run(settings, options)
+    if options.docker:
+        from .docker_session import serve_in_docker
 
-        print_plan(*plan(settings, options.extra))
-        return 0
+        return serve_in_docker(settings, options)
     from .session import serve  # needs the installed packages
 
-    return serve(settings, options.extra, options.once)
+    return serve(settings, options)
+
+
+def dry_run(settings: Settings, options: Namespace) -> int:
+    """Reasons and preflight as comments, then the command."""
+    from .checks import preflight
+    from .docker_plan import docker_command
+    from .native import plan
+    from .plan import print_plan
+
+    planned = plan(settings, options.extra)
+    notes = preflight(planned, settings).lines
+    command = docker_command(settings, options.extra) if options.docker else planned.command
+    print_plan(planned.profile, planned.flags, command, notes)
+    return 0
 
 
 if __name__ == "__main__":

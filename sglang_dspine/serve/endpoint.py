@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from rich.console import Console
@@ -20,14 +20,20 @@ from .settings import Settings
 
 
 @contextlib.contextmanager
-def endpoint(settings: Settings, command: Command, what: str, console: Console) -> Iterator[Server]:
-    """A healthy server of `what` for the duration of the block. Raises ServeError when there is none to be had."""
+def endpoint(
+    settings: Settings, command: Command, what: str, console: Console, watch: Callable[[], None] | None = None
+) -> Iterator[Server]:
+    """A healthy server of `what` for the duration of the block. Raises ServeError when there is none to be had.
+
+    watch: called while waiting; what it raises ends the start.
+    """
     require_free(settings.host, settings.port, settings.state)
     log = log_path(settings.state, settings.port)
-    with recorded(settings.state, settings.port, settings.url, what), Server(command, log) as server:
+    record = recorded(settings.state, settings.port, settings.url, what, str(command))
+    with record, Server(command, log) as server:
         say(console, f"starting {what}, log in {log}")
         with waiting(console, f"waiting for {settings.url}/health") as report:
-            seconds = wait_healthy(server, settings.url, settings.start_limit_s, report)
+            seconds = wait_healthy(server, settings.url, settings.start_limit_s, report, watch)
         say(console, f"healthy after {seconds:.0f} s")
         yield server
 

@@ -15,9 +15,14 @@ DEATH_LINES = 200
 
 
 def wait_healthy(
-    server: Server, url: str, limit_s: float, report: Callable[[float, str], None] = lambda seconds, line: None
+    server: Server,
+    url: str,
+    limit_s: float,
+    report: Callable[[float, str], None] = lambda seconds, line: None,
+    watch: Callable[[], None] | None = None,
 ) -> float:
-    """Seconds until `url`/health answers 200. `report` is called at each poll with seconds and SGLang's last line.
+    """Seconds until `url`/health answers 200. At each poll `report` is called with seconds and SGLang's last line, and
+    `watch`, which may raise.
 
     Raises ServeError, with the end of the log, when the server dies or the limit passes.
     """
@@ -28,6 +33,8 @@ def wait_healthy(
                 raise died(server)
             if _is_healthy(client):
                 return time.monotonic() - began
+            if watch is not None:
+                watch()
             report(seconds, server.log.last_line())
             time.sleep(POLL_S)
     raise ServeError(

@@ -15,8 +15,8 @@ def explain(profile: Profile, flags: Sequence[Flag] = ()) -> list[str]:
     return lines
 
 
-def print_plan(profile: Profile, flags: Sequence[Flag], command: Command) -> None:
-    """Reasons as comments, then the command on a line of its own: the output can be run by a shell."""
-    for line in explain(profile, flags):
+def print_plan(profile: Profile, flags: Sequence[Flag], command: Command, notes: Sequence[str] = ()) -> None:
+    """Reasons and notes as comments, then the command on a line of its own: the output can be run by a shell."""
+    for line in (part for text in [*explain(profile, flags), *notes] for part in text.splitlines()):
         print(f"# {line}")
     print(command)

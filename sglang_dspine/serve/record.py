@@ -23,6 +23,7 @@ class Record:
     url: str
     what: str
     log: str
+    command: str = ""  # as printed, secrets hidden
 
     @property
     def alive(self) -> bool:
@@ -62,11 +63,11 @@ def find_record(state: Path, port: int) -> Record | None:
 
 
 @contextlib.contextmanager
-def recorded(state: Path, port: int, url: str, what: str) -> Iterator[None]:
+def recorded(state: Path, port: int, url: str, what: str, command: str = "") -> Iterator[None]:
     """This process serves `what` on `port` for the duration of the block."""
     path = record_path(state, port)
     path.parent.mkdir(parents=True, exist_ok=True)
-    record = Record(os.getpid(), birth(os.getpid()) or "", url, what, str(log_path(state, port)))
+    record = Record(os.getpid(), birth(os.getpid()) or "", url, what, str(log_path(state, port)), command)
     path.write_text(json.dumps(asdict(record), indent=1) + "\n")
     try:
         yield

@@ -13,10 +13,12 @@ from typing import Any
 
 from .command import Command
 from .failure import ServeError
+from .keyfile import hide_key
 from .log import ServerLog
 
 SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 GRACE_S = 15.0
+OOM_SCORE = "500"
 
 
 class Server:
@@ -28,19 +30,20 @@ class Server:
     def __init__(self, command: Command, log: Path) -> None:
         self.command = command
         self.log = ServerLog(log, command.secrets)
+        self.key_file = log.with_suffix(".key.yaml")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Server:
         environment = {**self.command.environment, **os.environ}  # what the user has set wins
         try:
             self._process = subprocess.Popen(
-                self.command.words,
+                hide_key(self.command.words, self.key_file),
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_prepare,
             )
         except OSError as error:
             raise ServeError(f"cannot run {self.command.words[0]}: {error}") from error
@@ -70,6 +73,7 @@ class Server:
                     self._process.wait(grace_s)
         finally:
             self._end_group()
+            self.key_file.unlink(missing_ok=True)
             self.log.finish()
 
     def _end_group(self, limit_s: float = 10.0) -> None:
@@ -91,5 +95,8 @@ class Server:
         self.stop()
 
 
-def _die_with_parent() -> None:
+def _prepare() -> None:
+    """Die with the parent; and should memory run out, be ended before the host's own services."""
     ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)

@@ -22,6 +22,9 @@ class Settings:
     draft: str | None = None  # drafter folder or repository id
     python: str = sys.executable  # interpreter that has SGLang
     state: Path = Path("~/.local/state/sglang-dspine")  # running records and logs
+    image: str | None = None  # for Docker; None: this repository's, built when it is not there
+    cache: Path = Path("~/.cache/sglang-dspine")  # for Docker: compiled kernels, tuned tables, downloads
+    lenient: bool = False  # start although the preflight fails
 
     @property
     def url(self) -> str:
@@ -44,7 +47,17 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         draft=given.get("DRAFT"),
         python=given.get("DSPINE_PYTHON", usual.python),
         state=Path(state).expanduser(),
+        image=given.get("IMAGE"),
+        cache=Path(given.get("DSPINE_CACHE") or usual.cache).expanduser(),
+        lenient=_preflight(given) == "warn",
     )
+
+
+def _preflight(given: Mapping[str, str]) -> str:
+    word = given.get("PREFLIGHT", "refuse")
+    if word not in ("refuse", "warn"):
+        raise ServeError(f"PREFLIGHT={word}: expected refuse or warn")
+    return word
 
 
 def _number(given: Mapping[str, str], name: str, usual: float, least: int, most: int) -> float:

@@ -15,6 +15,12 @@ HYBRID_27B: dict[str, Any] = {  # the shapes of a Qwen3.5-style hybrid of 27 B p
     "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 16,
 }  # fmt: skip
 
+SMALL: dict[str, Any] = {  # the same in a size that any machine has room for
+    "hidden_size": 64, "num_hidden_layers": 4, "vocab_size": 272, "num_attention_heads": 4, "num_key_value_heads": 1,
+    "head_dim": 16, "linear_num_value_heads": 2, "linear_num_key_heads": 1, "max_position_embeddings": 8192,
+    "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
+}  # fmt: skip
+
 
 def hollow(path: Path, size: int) -> None:
     """A safetensors file of one tensor of `size` bytes that takes no room on disk."""

@@ -15,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from ..preflight.folders import SMALL, target
 from ..support.http_server import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = ROOT / "tests" / "support" / "stand_in"
+DOCKER = ROOT / "tests" / "support" / "stand_in_docker"
+GB10 = "12.1, NVIDIA GB10"
 
 
 @dataclass
@@ -54,6 +57,27 @@ class Shell:
         """What the stand-in noted about its call."""
         return json.loads((self.root / f"{server}.json").read_text())
 
+    @property
+    def gpu(self) -> dict[str, str]:
+        """Environment in which nvidia-smi finds a GB10."""
+        tool = self.root.parent / "bin" / "nvidia-smi"
+        tool.parent.mkdir(exist_ok=True)
+        tool.write_text(f'#!/bin/sh\ncase "$*" in *driver*) echo "580.95.05, [N/A], [N/A]";; *) echo "{GB10}";; esac\n')
+        tool.chmod(0o755)
+        return {"PATH": f"{tool.parent}:{self.environment['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
+
+    @property
+    def docker(self) -> dict[str, str]:
+        """Environment with a Docker engine, and a GB10."""
+        gpu = self.gpu
+        (self.root / "docker-calls").mkdir(exist_ok=True)
+        place = {"STAND_IN_DOCKER": str(self.root / "docker-calls"), "DSPINE_CACHE": str(self.root / "cache")}
+        return {**gpu, **place, "PATH": f"{DOCKER}:{gpu['PATH']}"}
+
+    def docker_calls(self, verb: str) -> list[list[str]]:
+        calls = (self.root / "docker-calls" / "calls.jsonl").read_text().splitlines()
+        return [words for words in map(json.loads, calls) if words[0] == verb]
+
     def clean_up(self) -> None:
         """End what a failed test, or one that kills serve.sh, has left."""
         for process in self.started:
@@ -69,14 +93,12 @@ class Shell:
 def shell(tmp_path) -> Iterator[Shell]:
     root = tmp_path / "checkout"
     root.mkdir()
-    for name in ("serve.sh", "sglang_dspine", "demo", "scripts"):
+    for name in ("serve.sh", "sglang_dspine", "demo", "docker", "scripts"):
         (root / name).symlink_to(ROOT / name)
     (root / "serve.sh").unlink()
     (root / "serve.sh").write_bytes((ROOT / "serve.sh").read_bytes())  # it looks for .env beside itself
     (root / "serve.sh").chmod(0o755)
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps({"layer_types": ["linear_attention", "full_attention"]}))
+    model = target(tmp_path / "model", **SMALL)
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": f"{STAND_IN}:{ROOT}",
         "DSPINE_PYTHON": sys.executable, "PORT": str(free_port()), "MODEL": str(model), "DRAFT": "some/draft",
@@ -98,3 +120,25 @@ def gone(pids) -> bool:
     from sglang_dspine.serve.record import birth
 
     return all(birth(pid) is None for pid in pids)
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """`stand_in(**environment)`: the address of a healthy stand-in server."""
+    from sglang_dspine.serve.command import Command
+    from sglang_dspine.serve.health import wait_healthy
+    from sglang_dspine.serve.server import Server
+
+    monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
+    servers = []
+
+    def start(**environment: str) -> str:
+        port = free_port()
+        words = [sys.executable, "-m", "sglang.launch_server", "--host", "127.0.0.1", "--port", str(port)]
+        servers.append(Server(Command(words, environment), tmp_path / "stand-in.log").start())
+        wait_healthy(servers[-1], f"http://127.0.0.1:{port}", 30)
+        return f"http://127.0.0.1:{port}"
+
+    yield start
+    for server in servers:
+        server.stop()

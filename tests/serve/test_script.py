@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -67,8 +68,7 @@ def test_the_env_file_is_read_and_not_run(shell):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say --demo"),
-        (["--docker"], "Docker mode does not exist yet"),
+        ([], "no Docker engine answers here; say --native"),
         (["--demo", "--native"], "choose one"),
         (["--mem-fraction-static", "0.5"], "SGLang's own arguments go after --"),
     ],
@@ -111,13 +111,8 @@ def bare_python():
 
 
 def test_on_a_gb10_the_command_has_its_flags_and_says_why(shell):
-    tool = shell.root.parent / "bin" / "nvidia-smi"
-    tool.parent.mkdir()
-    tool.write_text('#!/bin/sh\necho "12.1, NVIDIA GB10"\n')
-    tool.chmod(0o755)
-    seen = {"PATH": f"{tool.parent}:{shell.environment['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
-    done = shell.run("--native", "--dry-run", **seen)
-    assert "# profile gb10: NVIDIA GB10 (sm_121)" in done.stdout and "MAX_JOBS=4" in command_of(done.stdout)
+    done = shell.run("--native", "--dry-run", **shell.gpu)
+    assert "# profile gb10: NVIDIA GB10 (sm_121)" in done.stdout
     words = command_of(done.stdout)
     assert words[words.index("--speculative-draft-attention-backend") + 1] == "fa4"
     assert "--enable-linear-replayssm-spec" in words and "--device" not in words
@@ -133,7 +128,8 @@ def test_native_once_starts_asks_and_stops(shell):
     assert done.returncode == 0, done.stderr
     assert "profile cpu" in done.stdout and "accepted length 3.94" in done.stdout  # (64 - 1) / 16
     record = shell.record()
-    assert record["words"][-2:] == ["--log-level", "debug"] and "s3cret" in record["words"]
+    assert record["words"][-2:] == ["--log-level", "debug"]
+    assert "s3cret" not in " ".join(record["words"]) and not list((shell.root.parent / "state").glob("*.yaml"))
     log = (shell.root.parent / "state" / f"{shell.port}.log").read_text()
     assert "s3cret" not in done.stdout + done.stderr + log and "server_args" in log
     assert gone(record["pids"])
@@ -180,8 +176,7 @@ def test_status_names_the_endpoint_and_stop_ends_it(shell):
     process = serving(shell)
     seen = shell.run("--status")
     assert seen.returncode == 0 and f"http://127.0.0.1:{shell.port}" in seen.stdout
-    second = shell.run("--native")
-    assert second.returncode == 1 and "is served at" in second.stderr
+    assert "line" not in shell.run("--logs").stdout and "loading weights" in shell.run("--logs").stdout
     assert "stopped" in shell.run("--stop").stdout
     assert process.wait(20) == 0 and gone(shell.record()["pids"])
     assert "nothing is served" in shell.run("--stop").stdout
@@ -200,3 +195,67 @@ def test_a_server_that_dies_while_serving_is_told(shell):
     os.kill(shell.record()["pids"][0], signal.SIGKILL)
     rest = process.stdout.read()
     assert process.wait(20) == 1 and "SGLang ended by signal 9" in rest and gone(shell.record()["pids"])
+
+
+def test_a_second_start_of_the_same_settings_reports_the_first_and_other_settings_are_refused(shell):
+    process = serving(shell)
+    same = shell.run("--native")
+    assert same.returncode == 0 and "is served at" in same.stdout and "already" in same.stdout
+    other = shell.run("--native", "--", "--log-level", "debug")
+    assert other.returncode == 1 and "with other settings; ./serve.sh --restart replaces it" in other.stderr
+    assert process.poll() is None
+
+
+def test_restart_replaces_what_is_served(shell):
+    first = serving(shell)
+    second = shell.start("--native", "--restart", "--", "--log-level", "debug")
+    for line in second.stdout:
+        if line.startswith("serving at"):
+            break
+    assert first.wait(20) == 0 and shell.record()["words"][-1] == "debug"
+    assert shell.run("--status").returncode == 0
+
+
+def test_the_log_of_a_server_that_died_is_shown(shell):
+    shell.run("--native", "--once", STAND_IN_DIES="3")
+    assert shell.run("--logs").stdout.splitlines()[-1] == "line 299 of the log"
+    assert shell.run("--logs", PORT="1").returncode == 3
+
+
+def test_the_preflight_is_printed_and_its_failure_names_every_cause_in_one_line(shell):
+    model = Path(shell.environment["MODEL"])
+    with (model / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+    done = shell.run("--native", "--once", DRAFT="/nowhere/draft")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "its header says" in done.stderr and "no such folder" in done.stderr and "PREFLIGHT=warn" in done.stderr
+    assert not (shell.root / "dspine.json").exists()
+    assert shell.run("--native", "--once", DRAFT="/nowhere/draft", PREFLIGHT="warn").returncode == 0
+
+
+@pytest.mark.report(26)
+def test_short_memory_is_refused_before_anything_starts_and_the_budget_is_printed(shell):
+    from ..preflight.folders import hollow
+
+    hollow(Path(shell.environment["MODEL"]) / "model.safetensors", 10**13)
+    done = shell.run("--native", **shell.gpu)
+    assert done.returncode == 1 and "the server needs" in done.stderr and "GB free" in done.stderr
+    assert "memory budget" in done.stdout and "10000.00 GB  target weights" in done.stdout
+    assert not (shell.root / "dspine.json").exists()
+
+
+@pytest.mark.report(26)
+def test_compilers_are_held_back_on_shared_memory_unless_the_user_says_otherwise(shell):
+    done = shell.run("--native", "--dry-run", **shell.gpu)
+    jobs = [word for word in command_of(done.stdout) if word.startswith("MAX_JOBS=")]
+    assert len(jobs) == 1 and 1 <= int(jobs[0].partition("=")[2]) <= 4
+
+
+@pytest.mark.report(29)
+def test_a_server_that_writes_garbage_is_stopped_and_the_fallback_named(shell):
+    config = Path(shell.environment["MODEL"]) / "config.json"
+    fp4 = {"quantization_config": {"quant_algo": "NVFP4"}}
+    config.write_text(config.read_text()[:-1] + ", " + json.dumps(fp4)[1:])
+    done = shell.run("--native", STAND_IN_NATS="12.4", PREFLIGHT="warn", **shell.gpu)
+    assert done.returncode == 1 and "garbage" in done.stderr and "-- --fp4-gemm-backend marlin" in done.stderr
+    assert gone(shell.record()["pids"])

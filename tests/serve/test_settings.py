@@ -33,3 +33,14 @@ def test_the_url_is_one_that_this_machine_reaches(host, reached):
 def test_state_lies_where_the_system_keeps_it_unless_told():
     assert read_settings({"XDG_STATE_HOME": "/s"}).state == Path("/s/sglang-dspine")
     assert read_settings({"XDG_STATE_HOME": "/s", "DSPINE_STATE": "/d"}).state == Path("/d")
+
+
+def test_a_failed_check_is_passed_over_only_when_asked_for():
+    assert not read_settings({}).lenient and read_settings({"PREFLIGHT": "warn"}).lenient
+    with pytest.raises(ServeError, match="PREFLIGHT=off: expected refuse or warn"):
+        read_settings({"PREFLIGHT": "off"})
+
+
+def test_image_and_cache_of_the_container_can_be_named():
+    settings = read_settings({"IMAGE": "mine:1", "DSPINE_CACHE": "/c"})
+    assert settings.image == "mine:1" and settings.cache == Path("/c") and read_settings({}).image is None

@@ -6,6 +6,7 @@ STAND_IN_HANGS    never get healthy
 STAND_IN_SLOW     seconds until an answer
 STAND_IN_WRONG    the speculating server answers this many tokens of each text wrongly
 STAND_IN_ROUNDS   verify rounds per answer (default 16)
+STAND_IN_NATS     negative log-probability of every token that is scored (default 1)
 """
 
 import json
@@ -17,6 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 words = sys.argv[1:]
+given = list(words)
+if "--config" in words:  # SGLang puts the file's settings in front of the words
+    name, _, text = Path(words[words.index("--config") + 1]).read_text().strip().partition(": ")
+    words += [f"--{name}", json.loads(text)]
 speculates = "--speculative-algorithm" in words
 rounds, wrong = int(os.environ.get("STAND_IN_ROUNDS", "16")), int(os.environ.get("STAND_IN_WRONG", "0"))
 
@@ -33,6 +38,8 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if "--api-key" in words and self.headers["Authorization"] != f"Bearer {value('--api-key')}":
             return self.answer(401, {})
+        if self.path == "/tokenize":
+            return self.answer(200, {"tokens": list(asked["prompt"].encode())})
         time.sleep(float(os.environ.get("STAND_IN_SLOW", "0")))
         count = asked["sampling_params"]["max_new_tokens"]
         seed = sum(asked["input_ids"]) if "input_ids" in asked else len(asked["text"])
@@ -40,6 +47,10 @@ class Handler(BaseHTTPRequestHandler):
         if speculates and wrong:
             ids[-wrong:] = [i + 1 for i in ids[-wrong:]]
         meta = {"completion_tokens": count} | ({"spec_verify_ct": rounds} if speculates else {})
+        if asked.get("return_logprob"):
+            scored = asked["input_ids"][asked["logprob_start_len"] :]
+            rows = [[-float(os.environ.get("STAND_IN_NATS", "1")), token, None] for token in scored]
+            meta |= {"input_token_logprobs": rows, "input_top_logprobs": [[row] for row in rows]}
         self.answer(200, {"output_ids": ids, "text": bytes(ids).decode(), "meta_info": meta})
 
     def answer(self, status: int, body: object) -> None:
@@ -57,7 +68,7 @@ def main() -> None:
     print(f"server_args={words}", flush=True)  # as SGLang does, secrets and all
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])  # dies only if someone ends it
     if folder := os.environ.get("STAND_IN_RECORD"):
-        record = {"words": words, "environment": dict(os.environ), "pids": [os.getpid(), child.pid]}
+        record = {"words": given, "environment": dict(os.environ), "pids": [os.getpid(), child.pid]}
         Path(folder, f"{'dspine' if speculates else 'plain'}.json").write_text(json.dumps(record))
     print("[2026-01-01 00:00:00] loading weights", flush=True)
     if status := os.environ.get("STAND_IN_DIES"):
