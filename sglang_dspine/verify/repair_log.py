@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
+from .repair_metrics import repaired_rows
+
 logger = logging.getLogger(__name__)
 
 
@@ -45,3 +47,5 @@ class RepairLog:
                 rows,
             )
         self.total += rows
+        if rows and (exported := repaired_rows()) is not None:
+            exported.inc(rows)

@@ -70,3 +70,29 @@ def test_repaired_rows_are_counted_and_the_first_request_is_named_once(caplog):
     assert log.total == 2 + 3
     (record,) = caplog.records
     assert "request b" in record.getMessage() and "2 rows" in record.getMessage()
+
+
+def test_repaired_rows_are_exported_where_sglang_exports_metrics(monkeypatch):
+    from sglang_dspine.verify import repair_log
+
+    class Exported:
+        rows = 0
+
+        def inc(self, rows: int) -> None:
+            self.rows += rows
+
+    exported = Exported()
+    monkeypatch.setattr(repair_log, "repaired_rows", lambda: exported)
+    log = RepairLog()
+    log.note(torch.tensor([[True, False], [True, True]]), ["a", "b"])
+    log.note(torch.tensor([[False, False]]), ["a"])
+    assert exported.rows == log.total == 3
+
+
+def test_nothing_is_exported_where_sglang_exports_nothing(monkeypatch):
+    from sglang_dspine.verify.repair_metrics import repaired_rows
+
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
+    repaired_rows.cache_clear()
+    assert repaired_rows() is None
+    repaired_rows.cache_clear()
