@@ -16,6 +16,7 @@ COMMANDS = {
     "bench-compare": "bench_compare",
     "check": "check",
     "convert": "convert",
+    "doctor": "doctor",
     "inspect": "inspect",
     "sampled-audit": "sampled_audit",
 }

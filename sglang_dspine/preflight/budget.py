@@ -21,7 +21,7 @@ from .words import number_of, value_of
 
 GB = 1e9
 LEAST_TOKENS = 8192  # a server with less KV cache than this serves nobody
-HOST_ROOM = 12e9  # on unified memory: graphs, activations, page cache and the other programs
+HOST_ROOM = 12e9  # on unified memory: graphs, activations, page cache and the other programs; at most a tenth of all
 USUAL_REQUESTS = 48  # what DSPINE sets when --max-running-requests is not given
 SGLANG_RESERVE = 10.5e9  # memory SGLang leaves of a large GPU when no fraction is given (arg_groups/memory_hook.py)
 
@@ -139,7 +139,7 @@ def check_budget(budget: Budget) -> Finding:
         )
         return Finding(FAIL, "memory", short, _mend(budget))
     found = f"{free}, room for about {budget.tokens} tokens of KV cache"
-    if budget.memory.unified and budget.room < HOST_ROOM:
+    if budget.memory.unified and budget.room < min(HOST_ROOM, budget.memory.total / 10):
         tight = f"only {budget.room / GB:.1f} GB are left for graphs, activations and the rest of this machine"
         return Finding(WARN, "memory", f"{found}; {tight}", "lower --mem-fraction-static, or close other programs")
     if budget.tokens < budget.context:
