@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import typer
 
-from .shape import SHAPE_27B, Shape
+from ..kernels.shape import SHAPE_27B, Shape
 
 BATCHES, WIDTHS = (1, 4, 8, 16, 32), (8, 16)
 

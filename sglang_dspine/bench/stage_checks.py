@@ -8,11 +8,12 @@ import torch
 
 from ..kernels.bridge.naive import LayerBridge, inject_naive
 from ..kernels.bridge.plan import plan_injection
+from ..kernels.head_rows.form import StoredHead
 from ..kernels.table_walk.naive import table_naive, walk_naive
 from ..kernels.table_walk.parts import TableWeights
 from ..kernels.table_walk.plan import plan_table_walk
 from ..kernels.top_k.plan import plan_top_k
-from .stage_inputs import Batch, Weights
+from .stage_inputs import Batch, Weights, quantised_heads
 
 ALLOWED = 1.1  # times the plain BF16 form's own error
 Finding = tuple[str, bool, str]  # what, whether it holds, figures
@@ -61,7 +62,9 @@ def check_table(w: Weights, b: Batch) -> Iterator[Finding]:
     plain = table_naive(x, b.receive, candidates, b.anchor, w.table, w.rows)
     t = w.table
     wide = TableWeights(t.write.float(), t.gram, t.norm.float(), t.token_gate, t.token_message, t.eps)
-    exact = table_naive(x.float(), b.receive.float(), candidates, b.anchor, wide, lambda ids: w.head[ids].float())
+    exact = table_naive(
+        x.float(), b.receive.float(), candidates, b.anchor, wide, lambda ids: w.stored.rows(ids, torch.float32)
+    )
     ours, theirs = error(scores, exact), error(plain, exact)
     largest = float(((scores - exact).abs().amax((2, 3)) / exact.abs().amax((2, 3))).max())
     figures = f"kernel {ours:.2e}, torch {theirs:.2e}; worst row of the kernel {largest:.2e}"
@@ -85,12 +88,21 @@ def check_table(w: Weights, b: Batch) -> Iterator[Finding]:
     )
 
 
+def check_quantised(w: Weights, b: Batch) -> Iterator[Finding]:
+    """The table on rows of an FP8 and of an NVFP4 head, read where they lie."""
+    for stored, name in zip(quantised_heads(w), ("FP8", "NVFP4"), strict=True):
+        w.take_head(stored)
+        for what, holds, figures in check_table(w, b):
+            yield f"{name} head, {what}", holds, figures
+    w.take_head(StoredHead(w.head, w.shape.hidden))
+
+
 def check_all(w: Weights) -> list[str]:
     """Print every finding; names of those that do not hold."""
     failed = []
     for n, width in ((1, 8), (3, 16), (32, 16)):
         b = Batch(w.shape, n, width)
-        for check in (check_bridge, check_top_k, check_table):
+        for check in (check_bridge, check_top_k, check_table, *([check_quantised] if n == 3 else [])):
             try:
                 for what, holds, figures in check(w, b):
                     print(f"{'ok' if holds else 'FAILED'} {n} x {width} {what}: {figures}")

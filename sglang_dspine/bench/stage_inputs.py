@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from ..kernels.bridge.naive import LayerBridge
-from ..kernels.head_rows.form import StoredHead
+from ..kernels.head_rows.form import FP8, NVFP4, StoredHead
+from ..kernels.shape import Shape
 from ..kernels.table_walk.parts import Draw, Prepared, Proposal, TableWeights
-from .shape import Shape
 
 EPS = 1e-6
 
@@ -21,7 +21,8 @@ class Weights:
 
     def __init__(self, s: Shape) -> None:
         self.shape = s
-        self.head = torch.cat([normal(8192, s.hidden, scale=s.hidden**-0.5) for _ in range(31)])
+        chunks = -(-s.vocab // 8192)
+        self.head = torch.cat([normal(8192, s.hidden, scale=s.hidden**-0.5) for _ in range(chunks)])
         self.head = self.head[: s.vocab].contiguous()
         shared = normal(3 * s.message, s.rank, scale=s.rank**-0.5)
         gate, told = normal(s.vocab, s.message), normal(s.vocab, s.message)
@@ -37,12 +38,36 @@ class Weights:
         norm = 1 + normal(s.hidden, scale=0.1)
         gram = write.float().T @ write.float()
         self.table = TableWeights(write, gram, norm, gate, told, EPS)
-        seen = torch.cat([(part * norm) @ write for part in self.head.split(8192)])
-        self.prepared = Prepared(gram.to(write.dtype), seen)
-        self.stored = StoredHead(self.head)
+        self.take_head(StoredHead(self.head, s.hidden))
+
+    def take_head(self, stored: StoredHead) -> None:
+        """Score by the rows of `stored`."""
+        self.stored, t = stored, self.table
+        ids = torch.arange(self.shape.vocab, device="cuda").split(8192)
+        seen = torch.cat([(self.rows(part) * t.norm) @ t.write for part in ids])
+        self.prepared = Prepared(t.gram.to(t.write.dtype), seen)
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
-        return self.head[ids]
+        return self.stored.rows(ids, self.head.dtype)
+
+
+def quantised_heads(w: Weights) -> list[StoredHead]:
+    """FP8: the dense head's rows; NVFP4: any bytes, scales between 1/2 and 30."""
+    s = w.shape
+    largest = torch.cat([part.abs().amax(1).float() for part in w.head.split(8192)])
+    scales = largest / 448
+    values = torch.cat(
+        [
+            (part / scale[:, None]).to(torch.float8_e4m3fn).view(torch.uint8)
+            for part, scale in zip(w.head.split(8192), scales.split(8192), strict=True)
+        ]
+    )
+    fp8 = StoredHead(values.view(torch.float8_e4m3fn), s.hidden, FP8, scales)
+    packed = torch.randint(256, (s.vocab, s.hidden // 2), dtype=torch.uint8, device="cuda")
+    rows, blocks = -(-s.vocab // 128) * 128, -(-s.hidden // 64) * 4
+    block_scales = torch.randint(0x30, 0x60, (rows, blocks), dtype=torch.uint8, device="cuda")
+    one = torch.full((1,), 1e-3, device="cuda")
+    return [fp8, StoredHead(packed, s.hidden, NVFP4, block_scales.view(torch.float8_e4m3fn), one)]
 
 
 class Batch:

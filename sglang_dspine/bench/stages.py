@@ -22,6 +22,7 @@ import typer
 
 from ..kernels.bridge.naive import inject_naive
 from ..kernels.bridge.plan import plan_injection
+from ..kernels.shape import SHAPE_27B, Shape
 from ..kernels.table_walk.naive import table_naive, walk_naive
 from ..kernels.table_walk.plan import plan_table_walk
 from ..kernels.top_k.naive import top_k_naive
@@ -29,7 +30,6 @@ from ..kernels.top_k.plan import plan_top_k
 from .budget import Machine, floor_of
 from .direct_table import direct_table
 from .gpu_clock import Time, measured_machine, timed
-from .shape import SHAPE_27B, Shape
 from .stage_checks import check_all
 from .stage_inputs import Batch, Weights
 

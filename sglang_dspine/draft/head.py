@@ -13,15 +13,21 @@ import torch
 from ..errors import DSpineError
 from ..kernels.head_rows.form import StoredHead
 from ..kernels.top_k import top_k
+from .head_form import quantised_form
 
 logger = logging.getLogger(__name__)
+
+
+MAX_ERROR = 0.02  # of a stored form's rows against the head's own product, whose activations may be quantised
+PROBED = 16  # columns of every row that are compared
 
 
 class TargetHead:
     """Dense or quantised `lm_head` of the target.
 
-    A quantised head proposes candidates through its own kernel. Their scores need rows as numbers: those are
-    dequantised once, when the worker is made and before SGLang sizes its KV pool by the memory left over (report 5).
+    A quantised head proposes candidates through its own kernel. Their scores need rows as numbers: dequantised row by
+    row from a stored form that is known, else from a copy of the whole head, made when the worker is made and before
+    SGLang sizes its KV pool by the memory left over (report 5).
 
     Raises:
         DSpineError: a head whose rows cannot be read (report 4): refused at start, not at the first request.
@@ -41,9 +47,11 @@ class TargetHead:
         self.local_vocab = max(0, min(local, vocab_size - self.start))  # padding and added rows never win (report 37)
         method = getattr(lm_head, "quant_method", None)
         self.quantised = should_apply_lm_head_quant_method(lm_head, method)
-        self.copy: torch.Tensor | None = None
+        self.dtype, self.copy = dtype or torch.bfloat16, None
+        self._form: StoredHead | None = None
         if self.quantised:
-            self.copy = self._dequantise(hidden_size, dtype or torch.bfloat16)
+            self._form = self._known_form(hidden_size)
+            self.copy = None if self._form is not None else self._dequantise(hidden_size)
         elif not is_dense_head_weight(getattr(lm_head, "weight", None)):
             raise DSpineError(
                 f"the target's lm_head ({type(method).__name__}) holds neither dense BF16/FP16/FP32 rows nor a "
@@ -52,21 +60,44 @@ class TargetHead:
 
     @property
     def weight(self) -> torch.Tensor:
-        """Rows of the real vocabulary on this rank. [V/tp, H]"""
+        """Rows of the real vocabulary on this rank, of a head that has them as numbers. [V/tp, H]"""
         return self.copy if self.copy is not None else self.lm_head.weight[: self.local_vocab]
 
     @property
     def stored(self) -> StoredHead | None:
         """The head as a kernel reads it; None when its rows are spread over ranks."""
-        return StoredHead(self.weight) if self.tp_size == 1 else None
+        if self.tp_size > 1:
+            return None
+        return self._form if self._form is not None else StoredHead(self.weight, self.weight.shape[1])
 
-    def _dequantise(self, hidden_size: int, dtype: torch.dtype, chunk: int = 256) -> torch.Tensor:
-        """The head times the identity: exact whatever the format, since 1 and 0 survive any quantisation."""
+    @torch.no_grad()
+    def _known_form(self, hidden_size: int) -> StoredHead | None:
+        """The stored form, if it is known and yields what the head's own product yields for unit vectors."""
+        form = quantised_form(self.lm_head, hidden_size)
+        full = self.local_vocab * hidden_size * self.dtype.itemsize / 1e9
+        if form is None:
+            logger.warning("DSPINE: lm_head in a layout unknown here; %.2f GB of rows kept for scores", full)
+            return None
+        # up to a factor: a static scale of the activations need not represent 1 exactly
+        probe = torch.eye(hidden_size, dtype=self.dtype, device=form.weight.device)[:: max(1, hidden_size // PROBED)]
+        product = self._quantised_logits(probe).float()  # [P, V]
+        columns = probe.argmax(-1)
+        chunks = torch.arange(self.local_vocab, device=probe.device).split(8192)
+        ours = torch.cat([form.rows(ids, self.dtype)[:, columns].float() for ids in chunks]).T
+        factor = (product * ours).sum() / ours.square().sum().clamp_min(1e-30)
+        error = float((product - factor * ours).norm() / product.norm().clamp_min(1e-30))
+        if not error <= MAX_ERROR:
+            logger.warning("DSPINE: lm_head rows differ from its product by %.3f; %.2f GB of rows kept", error, full)
+            return None
+        logger.info("DSPINE: lm_head rows are dequantised as they are needed; %.2f GB saved", full)
+        return form
+
+    def _dequantise(self, hidden_size: int, chunk: int = 256) -> torch.Tensor:
+        """The head times the identity, whatever the format."""
         device = self.lm_head.weight.device
-        rows = torch.empty(self.local_vocab, hidden_size, dtype=dtype, device=device)
-        logger.info("DSPINE: quantised lm_head, %.2f GB of rows kept for scores", rows.nbytes / 1e9)
+        rows = torch.empty(self.local_vocab, hidden_size, dtype=self.dtype, device=device)
         for start in range(0, hidden_size, chunk):
-            unit = torch.eye(hidden_size, dtype=dtype, device=device)[start : start + chunk]
+            unit = torch.eye(hidden_size, dtype=self.dtype, device=device)[start : start + chunk]
             rows[:, start : start + chunk] = self._quantised_logits(unit).T
         return rows
 
@@ -88,10 +119,14 @@ class TargetHead:
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Head rows of the given tokens. [...] -> [..., H]"""
         if self.tp_size == 1:
-            return self.weight[ids]
+            return self._rows(ids)
         from sglang.srt.distributed.communication_op import tensor_model_parallel_all_reduce
 
         local = ids - self.start
         mine = (local >= 0) & (local < self.local_vocab)
-        rows = self.weight[local.clamp(0, self.local_vocab - 1)] * mine[..., None]
+        rows = self._rows(local.clamp(0, self.local_vocab - 1)) * mine[..., None]
         return tensor_model_parallel_all_reduce(rows)
+
+    def _rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Of this rank's tokens."""
+        return self._form.rows(ids, self.dtype) if self._form is not None else self.weight[ids]

@@ -17,6 +17,8 @@ from sglang_dspine.draft.head import TargetHead
 from sglang_dspine.errors import DSpineError
 from sglang_dspine.reference import top_candidates
 
+from ..kernels.head_rows.quantise import fp8_head, nvfp4_head
+
 VOCAB, PADDED, HIDDEN = 67, 128, 32
 
 
@@ -98,6 +100,52 @@ def test_a_quantised_head_is_turned_into_rows_once_and_before_anything_is_served
     packed.quant_method.rows = None  # nothing is dequantised any more
     ids = torch.tensor([[3, 66], [0, 3]])
     assert torch.equal(head.rows(ids), weight[ids])
+
+
+class RowsMethod:
+    """A quantised head's product, by rows that are known."""
+
+    def __init__(self, rows: torch.Tensor, factor: float = 1.0) -> None:
+        self.rows, self.factor, self.calls = rows, factor, 0
+
+    def apply(self, layer, x, bias):
+        self.calls += x.shape[0]
+        return self.factor * x @ self.rows.T.to(x.dtype)
+
+
+def stored(form: str, factor: float = 1.0):
+    """An lm_head as SGLang leaves it after loading, padded, and its rows in fp32."""
+    shard = SimpleNamespace(org_vocab_start_index=0, num_org_elements=VOCAB)
+    if form == "fp8":
+        head, rows = fp8_head(PADDED, 64)
+        layer = lm_head(head.weight.t(), weight_scale=head.scales[:, None], input_scale=1.0)
+    else:
+        head, rows = nvfp4_head(PADDED, 64)
+        layer = lm_head(head.weight, weight_scale_interleaved=head.scales, weight_scale_2=head.scale)
+    layer.shard_indices, layer.quant_method = shard, RowsMethod(rows, factor)
+    return layer, rows
+
+
+@pytest.mark.report(5)
+@pytest.mark.parametrize("form", ["fp8", "nvfp4"])
+@pytest.mark.parametrize("factor", [1.0, 0.96])
+def test_rows_of_a_known_stored_form_are_dequantised_one_by_one_and_no_copy_is_kept(form, factor):
+    layer, rows = stored(form, factor)
+    head = TargetHead(layer, VOCAB, 64, torch.bfloat16)
+    assert head.copy is None and layer.quant_method.calls <= 17
+    ids = torch.tensor([[3, 66], [0, 3]])
+    assert torch.equal(head.rows(ids), rows[ids].bfloat16())
+    full = TargetHead(lm_head(torch.zeros(PADDED, 8), quant_method=RowsMethod(rows)), VOCAB, 64, torch.bfloat16)
+    assert torch.equal(full.copy[ids], head.rows(ids)), "rows are those of the full copy"
+
+
+@pytest.mark.parametrize("form", ["fp8", "nvfp4"])
+def test_a_form_whose_rows_are_not_what_the_head_multiplies_by_is_copied_instead(form):
+    layer, rows = stored(form)
+    layer.quant_method.rows = rows.roll(1, 0)  # as a shuffled layout would show
+    head = TargetHead(layer, VOCAB, 64, torch.bfloat16)
+    assert torch.equal(head.rows(torch.tensor([5])), rows[[4]].bfloat16())
+    assert head.copy is not None
 
 
 @pytest.mark.report(4)

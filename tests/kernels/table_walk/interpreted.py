@@ -29,6 +29,7 @@ class Case:
         gram = write.float().T @ write.float()
         self.weights = TableWeights(write, gram, norm, normal(VOCAB, m), normal(VOCAB, m), 1e-6)
         self.prepared = Prepared(gram.to(dtype), (self.head * norm) @ write)
+        self.stored = StoredHead(self.head, hidden)
         self.stream = normal(n, rows + 1, hidden)
         self.receive = normal(n, rows + 1, m)[:, 1:]
         self.candidates = torch.rand(n, rows, VOCAB, generator=g).argsort(-1)[..., :k].contiguous()
@@ -50,7 +51,7 @@ class Case:
         )
         launches, scores = plan_table_walk(
             self.x, self.receive, (self.stream @ self.weights.write)[:, 1:], self.candidates, self.anchor, self.weights,
-            self.prepared, StoredHead(self.head), Draw(self.temperatures, self.greedy, self.uniforms), proposal, wide,
+            self.prepared, self.stored, Draw(self.temperatures, self.greedy, self.uniforms), proposal, wide,
         )  # fmt: skip
         for launch in launches:
             launch.run()

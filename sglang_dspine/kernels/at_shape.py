@@ -1,0 +1,68 @@
+"""Every launch of a draft round at a drafter's shape, on `meta` tensors: nothing is allocated, no GPU is needed."""
+
+from __future__ import annotations
+
+import torch
+
+from .bridge.naive import LayerBridge
+from .bridge.plan import plan_injection
+from .head_rows.form import DENSE, FP8, NVFP4, StoredHead
+from .launch import Launch
+from .shape import SHAPE_27B, Shape
+from .table_walk.parts import Draw, Prepared, Proposal, TableWeights
+from .table_walk.plan import plan_table_walk
+from .top_k.plan import plan_top_k
+
+
+def meta(*shape: int, of: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return torch.empty(*shape, dtype=of, device="meta")
+
+
+def stored_head(s: Shape, form: int) -> StoredHead:
+    if form == DENSE:
+        return StoredHead(meta(s.vocab, s.hidden), s.hidden)
+    if form == FP8:
+        return StoredHead(meta(s.vocab, s.hidden, of=torch.float8_e4m3fn), s.hidden, FP8, meta(s.vocab, of=torch.float))
+    scales = meta(s.vocab, s.hidden // 16, of=torch.float8_e4m3fn)
+    packed = meta(s.vocab, s.hidden // 2, of=torch.uint8)
+    return StoredHead(packed, s.hidden, NVFP4, scales, meta(1, of=torch.float32))
+
+
+def bridge_launches(batch: int, width: int, s: Shape = SHAPE_27B) -> list[Launch]:
+    layer = LayerBridge(
+        meta(s.rank, s.hidden), meta(3 * s.message, s.rank), meta(s.message), meta(s.hidden, s.message),
+        meta(s.vocab, s.message), meta(s.vocab, s.message),
+    )  # fmt: skip
+    stream = meta(batch, width, s.hidden)
+    return plan_injection(stream, meta(batch, width, s.hidden), meta(batch, of=torch.int64), layer)[0]
+
+
+def table_launches(batch: int, width: int, form: int = DENSE, s: Shape = SHAPE_27B) -> list[Launch]:
+    rows, k, ids = width - 1, s.top_k, torch.int64
+    codes = meta(s.vocab, s.message)
+    weights = TableWeights(
+        meta(s.hidden, s.message), meta(s.message, s.message, of=torch.float32), meta(s.hidden), codes, codes, 1e-6
+    )
+    draw = Draw(meta(batch, of=torch.float32), meta(batch, of=torch.bool), meta(batch, 15, of=torch.float32))
+    proposal = Proposal(meta(batch, 15, of=ids), meta(batch, 15, k, of=ids), meta(batch, 15, k, of=torch.float32))
+    return plan_table_walk(
+        meta(batch, width, s.hidden)[:, 1:],
+        meta(batch, width, s.message, of=torch.float32)[:, 1:],
+        meta(batch, width, s.message)[:, 1:],
+        meta(batch, rows, k, of=ids),
+        meta(batch, of=ids),
+        weights,
+        Prepared(meta(s.message, s.message), codes),
+        stored_head(s, form),
+        draw,
+        proposal,
+    )[0]
+
+
+def top_k_launches(batch: int, width: int, s: Shape = SHAPE_27B) -> list[Launch]:
+    return plan_top_k(meta(batch * (width - 1), s.vocab), s.vocab, s.top_k)[0]
+
+
+def launches(batch: int, width: int) -> list[Launch]:
+    """One layer's bridge, top-k, table and walk of a round with a dense head."""
+    return [*bridge_launches(batch, width), *top_k_launches(batch, width), *table_launches(batch, width)]
