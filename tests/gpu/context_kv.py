@@ -26,7 +26,7 @@ from tests.support.process import start_scheduler
 
 SHAPE = DraftConfig(
     hidden_size=5120, num_layers=5, num_heads=32, num_kv_heads=8, head_dim=128, intermediate_size=17408,
-    vocab_size=1024, block_size=16, mask_token_id=1023, target_layer_ids=(1, 2, 3, 4, 5),
+    vocab_size=2048, block_size=16, mask_token_id=2047, target_layer_ids=(1, 2, 3, 4, 5),
     num_target_layers=8, transfer_rank=1024, message_size=512, top_k=16, rms_norm_eps=1e-6, rope_theta=1e7,
     rope_scaling=None, max_position_embeddings=262144,
     layer_types=("sliding_attention",) * 5, sliding_window=8192,

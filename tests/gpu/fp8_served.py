@@ -63,7 +63,7 @@ def serve(arm: str, draft: str, out: Path) -> None:
 
 def bits_differ(a: torch.Tensor, b: torch.Tensor) -> bool:
     same = a.dtype == b.dtype and a.shape == b.shape
-    return not same or not torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+    return not same or not torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
 
 
 def compare(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:

@@ -37,9 +37,8 @@ class Target:
         self.exact = self.states[0].double()
         self.sequential = self.states[0].clone()
         ring = lambda *shape, kind=torch.bfloat16: torch.zeros(1, N, *shape, dtype=kind, device="cuda")  # noqa: E731
-        low = dtype != torch.float32
         self.d, self.k, self.g = ring(HV, RING, V), ring(H, RING, K), ring(HV, RING, kind=torch.float32)
-        self.d_low, self.k_low = (ring(HV, RING, V), ring(H, RING, K)) if low else (None, None)
+        self.d_low, self.k_low = ring(HV, RING, V), ring(H, RING, K)
         self.lengths, self.bases = (torch.zeros(N, dtype=torch.int32, device="cuda") for _ in range(2))
         self.flags = torch.zeros(N, dtype=torch.int8, device="cuda")
         self.slots = torch.arange(N, device="cuda")
@@ -56,8 +55,7 @@ class Target:
                  (("q", (H, K)), ("k", (H, K)), ("v", (HV, V)), ("a", (HV,)), ("b", (HV,)))}  # fmt: skip
         gdn_replayssm_spec_decode(
             **block, A_log=A_LOG.cuda(), dt_bias=DT_BIAS.cuda(), checkpoint_state=self.states[0], d_cache=self.d[0],
-            k_cache=self.k[0], g_cache=self.g[0], rawv_cache=None if self.d_low is None else self.d_low[0],
-            rawk_cache=None if self.k_low is None else self.k_low[0], beta_cache=None,
+            k_cache=self.k[0], g_cache=self.g[0], rawv_cache=self.d_low[0], rawk_cache=self.k_low[0], beta_cache=None,
             out=torch.empty(rows, HV, V, dtype=torch.bfloat16, device="cuda"),
             query_start_loc=torch.arange(0, rows + 1, width, device="cuda"), ssm_state_indices=self.slots,
             replay_indices=self.slots, write_pos=self.lengths, cache_base=self.bases, is_flush=self.flags,
@@ -107,8 +105,7 @@ class Target:
         for i in range(N):
             place = (int(self.bases[i]) + torch.arange(int(self.lengths[i]), device="cuda")) % RING
             d, k = self.d[0, i][:, place].double(), self.k[0, i][:, place].double()
-            if self.d_low is not None and self.k_low is not None:
-                d, k = d + self.d_low[0, i][:, place].double(), k + self.k_low[0, i][:, place].double()
+            d, k = d + self.d_low[0, i][:, place].double(), k + self.k_low[0, i][:, place].double()
             found[i] = fold_naive(found[i], d, k, self.g[0, i][:, place].double())
         return found
 

@@ -15,6 +15,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "DSPINE_SELF_CHECK": "0",  # half a second of every engine's start; tests/sglang/test_self_check.py turns it on
 }
 DEFAULTS = {
     "device": "cpu",
