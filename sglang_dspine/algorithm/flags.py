@@ -7,6 +7,7 @@ writes become declared defaults (arg_groups/overrides.py: record_foreign_default
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from ..checkpoint.view import servable_folder
 from ..config import DraftConfig
 from ..config.parse import load_config
 from ..errors import FlagError
+from ..widths.find import VARIABLE, find_table
+from ..widths.plan import plan_widths
+from ..widths.settings import WidthSettings
 from .backends import draft_attention_backend
+from .ring import require_ring
 
 logger = logging.getLogger(__name__)
 DEFAULT_MAX_RUNNING_REQUESTS = 48  # SGLang's own default for DFLASH
@@ -28,7 +33,8 @@ def resolve(args: Any) -> None:
     folder = _draft_folder(args)
     config = load_config(folder)
     _single_chain(args)
-    _verify_width(args, config)
+    _verify_width(args, config, folder)
+    require_ring(args)
     _window(args, config)
     _draft_precision(args)
     _draft_attention(args)
@@ -76,8 +82,9 @@ def _single_chain(args: Any) -> None:
         setattr(args, field, 1)
 
 
-def _verify_width(args: Any, config: DraftConfig) -> None:
-    """`--speculative-num-draft-tokens` counts the anchor: 16 means 15 proposals (report 13)."""
+def _verify_width(args: Any, config: DraftConfig, folder: Path) -> None:
+    """`--speculative-num-draft-tokens` counts the anchor: 16 means 15 proposals (report 13). Unset, it becomes the
+    widest width that the SPS table or DSPINE_WIDTHS can ask for, and SGLang sizes its pools by it."""
     block = config.block_size
     asked = {
         "--speculative-num-draft-tokens": args.speculative_num_draft_tokens,
@@ -92,7 +99,26 @@ def _verify_width(args: Any, config: DraftConfig) -> None:
                 f"{flag} {width}: expected 2 to {block} (the anchor plus 1 to {block - 1} proposals of this "
                 f"checkpoint); leave it unset for {block}"
             )
-    args.speculative_num_draft_tokens = next(iter(widths.values()), block)
+    flag = getattr(args, "speculative_dspark_sps_table_path", None)
+    settings, table = WidthSettings.read(), find_table(flag, folder, _gpu_name(args.device))
+    given = bool(flag or os.environ.get(VARIABLE))
+    plan = plan_widths(settings, table, next(iter(widths.values()), None), block, given)
+    args.speculative_dspark_sps_table_path = str(Path(plan.table.where).resolve()) if plan.uses_table else None
+    args.speculative_num_draft_tokens = plan.widest
+    if plan.uses_table:
+        status = plan.table.provenance.get("status")
+        logger.info("DSPINE: SPS table %s (%s)%s", plan.table.where, plan.table.gpu, f": {status}" if status else "")
+    elif table is None and not widths and not settings.chosen:
+        logger.warning(
+            "DSPINE: no SPS table for this GPU, every batch is verified at width %d; under load another width may be "
+            "faster: run sps-tuning/tune_sps.py, then name its table in %s", plan.widest, VARIABLE,
+        )  # fmt: skip
+
+
+def _gpu_name(device: str) -> str | None:
+    import torch
+
+    return torch.cuda.get_device_name() if device.startswith("cuda") else None
 
 
 def _window(args: Any, config: DraftConfig) -> None:

@@ -12,6 +12,7 @@ def register_algorithm() -> None:
     from sglang.srt.speculative import spec_registry
     from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
+    from ..worker.control import teach_tokenizer
     from .spec import DSpineSpecAlgo
     from .tokenizer_workers import teach_tokenizer_workers
 
@@ -19,6 +20,7 @@ def register_algorithm() -> None:
         return
     SpeculativeAlgorithm.register(ALGORITHM, supports_overlap=True, spec_class=DSpineSpecAlgo)(worker_class)
     teach_tokenizer_workers()
+    teach_tokenizer()
 
 
 def worker_class(server_args: Any) -> type:
@@ -26,7 +28,9 @@ def worker_class(server_args: Any) -> type:
     from sglang.srt.models.registry import ModelRegistry
 
     from ..model.dspine import DSpineDraftModel
+    from ..worker.control import teach_scheduler
     from ..worker.dspine_worker import DSpineWorker
 
+    teach_scheduler()
     ModelRegistry.models.setdefault(DSpineDraftModel.__name__, DSpineDraftModel)
     return DSpineWorker

@@ -27,6 +27,8 @@ class Symbol:
 
 _SPEC = "sglang.srt.speculative"
 _WORKER = f"{_SPEC}.dflash_worker_v2"
+_RUNNERS = "sglang.srt.model_executor"
+_SCHEDULER = "sglang.srt.managers.scheduler_components"
 
 SYMBOLS: tuple[Symbol, ...] = (
     # registration
@@ -210,6 +212,28 @@ SYMBOLS: tuple[Symbol, ...] = (
         ("target_worker", "batch", "accept_lens", "accept_index", "draft_token_num", "prepared_step_indices"),
         why="recurrent states of accepted steps, ReplaySSM fold included",
     ),
+    Symbol(
+        "sglang.kernels.ops.attention.linear.gdn_replayssm_spec_decode",
+        "commit_gdn_replayssm_circular",
+        (
+            "checkpoint_state",
+            "d_cache",
+            "k_cache",
+            "g_cache",
+            "d_residual_cache",
+            "k_residual_cache",
+            "state_batch_indices",
+            "replay_indices",
+            "write_pos",
+            "cache_base",
+            "is_flush",
+            "accept_lens",
+            "mamba_track_indices",
+            "mamba_steps_to_track",
+            "null_block_id",
+        ),
+        why="replaced by our own fold (commit/ring.py)",
+    ),
     Symbol("sglang.srt.runtime_context", "mamba_track_grid"),
     Symbol("sglang.srt.runtime_context", "get_exec"),
     Symbol("sglang.srt.runtime_context", "get_parallel"),
@@ -234,6 +258,40 @@ SYMBOLS: tuple[Symbol, ...] = (
         ),
     ),
     Symbol("sglang.srt.layers.sampler", "apply_custom_logit_processor"),
+    # a verify width per round
+    Symbol(
+        f"{_SPEC}.base_spec_worker",
+        "BaseSpecWorker.on_verify_complete_cpu",
+        ("num_correct_drafts_per_req", "batch_size"),
+    ),
+    Symbol(f"{_RUNNERS}.model_runner", "ModelRunner._get_attention_backend", ("init_new_workspace",)),
+    Symbol(f"{_RUNNERS}.model_runner", "ModelRunner._decode_cuda_graph_runner_cls", ()),
+    Symbol(
+        f"{_RUNNERS}.runner.decode_cuda_graph_runner",
+        "DecodeCudaGraphRunner.__init__",
+        ("model_runner", "attn_backend", "speculative_num_draft_tokens"),
+        why="graphs of one width",
+    ),
+    Symbol(f"{_RUNNERS}.runner.decode_cuda_graph_runner", "DecodeCudaGraphRunner.capture_one_shape", ("size",)),
+    Symbol("sglang.srt.mem_cache.kv_index_translator", "KVIndexTranslator.bind_and_verify_backends", ("backends",)),
+    Symbol(f"{_SPEC}.spec_utils", "draft_pp_context", ()),
+    Symbol("sglang.srt.utils.common", "get_available_gpu_memory"),
+    Symbol("sglang.srt.plugins.hook_registry", "HookRegistry.apply_hooks", ()),
+    Symbol(f"{_SCHEDULER}.internal_state", "SchedulerInternalStateController._add_speculative", ("state",)),
+    Symbol(f"{_SCHEDULER}.internal_state", "SchedulerInternalStateController._update_handlers", ()),
+    Symbol(f"{_SCHEDULER}.internal_state", "_UpdateHandler.__init__", ("validate", "apply"), why="forced widths"),
+    Symbol(f"{_SCHEDULER}.internal_state", "UpdateRejected", why="forced widths"),
+    Symbol(
+        f"{_SCHEDULER}.metrics_reporter",
+        "SchedulerMetricsReporter.report_decode_stats",
+        why="acceptance rate against the widths used",
+    ),
+    Symbol(
+        "sglang.srt.managers.tokenizer_manager",
+        "TokenizerManager._calculate_spec_decoding_metrics",
+        ("meta_info", "recv_obj", "i"),
+        why="acceptance rate against the widths used",
+    ),
     Symbol("sglang.srt.layers.sampler", "sampling_from_probs_torch", ("probs", "sampling_seed", "positions")),
     Symbol(
         "sglang.srt.layers.sampler",

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .accept import accept_greedy, accept_sampled
+from .accept import accept_greedy, accept_sampled, draw
 from .filter import target_distribution
 from .seeded import seeded_choice
 
@@ -39,6 +39,7 @@ def decide(
 
     Args:
         tokens, positions: [N, w]; logits: [N*w, V] repaired and adjusted; candidates, q: [N, w-1, K].
+            Width 1 is plain decode.
     """
     n, w = tokens.shape
     sampled = sampling_info is not None and not sampling_info.is_all_greedy
@@ -48,7 +49,10 @@ def decide(
     if sampled and not seeded:
         probs = target_distribution(logits, sampling_info, w, max_top_k)
         uniforms = torch.rand(n, w, dtype=torch.float32, device=tokens.device)
-        drawn = accept_sampled(tokens, probs, candidates, q, uniforms[:, 1:], uniforms[:, 0])
+        if w == 1:  # plain decode: nothing was proposed
+            drawn = accepted, draw(probs[:, 0], uniforms[:, 0])
+        else:
+            drawn = accept_sampled(tokens, probs, candidates, q, uniforms[:, 1:], uniforms[:, 0])
         greedy = sampling_info.top_ks.view(-1) <= 1
         accepted = torch.where(greedy, accepted, drawn[0])
         bonus = torch.where(greedy, bonus, drawn[1])

@@ -15,10 +15,13 @@ from ..errors import FlagError
 from ..model.narrow_window import narrow_layers
 from ..verify.penalties import PenaltyTracker
 from ..verify.repair_log import RepairLog
+from ..verify.simulate import Simulation, read_profile
 from .pair import check_pair
 from .prefill import prefill_round
 from .round import decode_round
 from .self_check import self_check
+from .served_plan import metrics_of, served_plan
+from .widths import Widths
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +39,10 @@ class DSpineWorker(DFlashWorkerV2):
         self.draft_model.attach_head(self.head)
         self.repairs = RepairLog()
         self.graphs_on = False
-        self.eager_drafts = 0  # rounds whose draft ran outside a captured graph although graphs are on
         self.max_width = int(self.block_size)
+        self.widths = Widths(self, served_plan(server_args, config.block_size, self.max_width), metrics_of(self))
+        profile = read_profile()
+        self.simulation = Simulation(profile, self.max_width, self.device) if profile else None
         self._spec_infos: dict[int, Any] = {}
 
     def _init_fused_kv_helper(self) -> None:
@@ -65,6 +70,7 @@ class DSpineWorker(DFlashWorkerV2):
                     "than its block; leave the flag unset"
                 )
             attention.runner = self.draft_model_runner
+        self.widths.narrow_own_capture()
 
     def init_cuda_graphs(self) -> None:
         from sglang.srt.model_executor.cuda_graph_config import Backend
@@ -78,6 +84,7 @@ class DSpineWorker(DFlashWorkerV2):
         limit = max(int(self.model_runner.max_running_requests or 1), *captured)
         self.draft_model.make_proposer(limit)
         super().init_cuda_graphs()
+        self.widths.build()
         self.self_check = self_check(self)
 
     def _maybe_build_draft_sampler(self) -> None:
@@ -89,15 +96,9 @@ class DSpineWorker(DFlashWorkerV2):
             self._spec_infos[width] = make_draft_block_spec_info(draft_token_num=width, device=self.device)
         return self._spec_infos[width]
 
-    def note_draft(self, in_graph: bool, batch_size: int) -> None:
-        """Count drafts that fell out of the captured graphs; log the first."""
-        if in_graph or not self.graphs_on:
-            return
-        if not self.eager_drafts:
-            logger.warning(
-                "DSPINE: batch of %d drafted eagerly, no captured graph takes it; later ones are counted", batch_size
-            )
-        self.eager_drafts += 1
+    def on_verify_complete_cpu(self, num_correct_drafts_per_req: list[int], batch_size: int = 0) -> None:
+        """SGLang's call with a round's accepted proposals, once they are on the host."""
+        self.widths.finished(len(num_correct_drafts_per_req), num_correct_drafts_per_req)
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """[N, w] -> [N, w, H] by the target's embedding."""
@@ -109,6 +110,7 @@ class DSpineWorker(DFlashWorkerV2):
     ) -> Any:
         prefill = batch.forward_mode.is_extend() or batch.is_extend_in_batch
         if prefill:
+            self.widths.clock.interrupt()
             return prefill_round(self, batch, super().forward_batch_generation, on_publish, grammar_barrier)
         if batch.spec_info is None or batch.forward_mode.is_idle():
             return super().forward_batch_generation(batch, on_publish, grammar_barrier, pp_proxy_tensors)

@@ -16,13 +16,19 @@ from ..verify.repair import repair_rows
 
 
 def decode_round(worker: Any, batch: Any, on_publish: Any, grammar_barrier: Any) -> Any:
-    """Advance every request of the batch by its accepted length.
+    """Advance every request of the batch by its accepted length, at the width that the policy gives this round.
 
     Returns SGLang's GenerationBatchResult: `next_token_ids` [N*w] in strides of the width, `accept_lens` [N].
     """
+    width = worker.widths.choose(len(batch.seq_lens))
+    with worker.widths.stage(width):
+        return _round(worker, batch, width, on_publish, grammar_barrier)
+
+
+def _round(worker: Any, batch: Any, width: int, on_publish: Any, grammar_barrier: Any) -> Any:
     # carried over from the previous overlap iteration, possibly produced on another stream
     batch.seq_lens.record_stream(torch.get_device_module(worker.device).current_stream())
-    draft_input, width = batch.spec_info, worker.block_size
+    draft_input = batch.spec_info
     block = prepare_block(batch, draft_input, worker.model_runner, width, worker._mask_token_id)
     before = block.prefix_lens.clone()
 
@@ -30,6 +36,7 @@ def decode_round(worker: Any, batch: Any, on_publish: Any, grammar_barrier: Any)
     tree = _grammar_tree(batch, tokens)  # starts its copy to the host before the verify launch
     result = verify_forward(worker, batch, draft_input, block, tokens)
     output = result.logits_output
+    worker.widths.ran("target", bool(result.can_run_cuda_graph), len(before), width)
     decision = _decide(worker, batch, draft_input, block, tokens, output.next_token_logits, tree, grammar_barrier)
     commit_lens = decision.commit_lens
     worker.penalties.emitted(batch, decision.out_tokens, commit_lens)
@@ -42,17 +49,19 @@ def decode_round(worker: Any, batch: Any, on_publish: Any, grammar_barrier: Any)
         on_publish(new_lens)
     _commit_context(worker, block, output.hidden_states, commit_lens)
     output.hidden_states = None  # large, and nobody reads them on the host
-    return _batch_result(result, decision, new_lens, width)
+    return _batch_result(worker, result, decision, new_lens, width)
 
 
 def propose(worker: Any, batch: Any, draft_input: Any, block: Block) -> torch.Tensor:
-    """Draft the block. Returns [N, w]: the anchor and its proposals."""
+    """Draft the block. Returns [N, w]: the anchor and its proposals; at width 1, plain decode, the anchor alone."""
     n, w = block.ids.shape
+    worker.draft_model.width = w
+    if w == 1:
+        return block.ids
     proposer = worker.draft_model.proposer
     proposer.stage(n, batch.sampling_info)
-    worker.draft_model.width = w
     in_graph = draft_forward(worker, batch, draft_input, block, worker.embed(block.ids))
-    worker.note_draft(in_graph, n)
+    worker.widths.ran("draft", in_graph, n, w)
     return torch.cat([block.ids[:, :1], proposer.tokens[:n, : w - 1]], 1)
 
 
@@ -77,7 +86,7 @@ def _decide(
         )
     adjust_logits(logits, tokens, batch.sampling_info, worker.penalties.of(batch), mask)
     proposer = worker.draft_model.proposer
-    return decide(
+    decision = decide(
         tokens,
         logits,
         batch.sampling_info,
@@ -86,6 +95,7 @@ def _decide(
         block.positions,
         draft_input.max_top_k,
     )
+    return worker.simulation(tokens, decision) if worker.simulation else decision
 
 
 def _grammar_tree(batch: Any, tokens: torch.Tensor) -> Any:
@@ -128,7 +138,7 @@ def _commit_context(worker: Any, block: Block, taps: torch.Tensor, commit_lens: 
     )
 
 
-def _batch_result(result: Any, decision: Decision, new_lens: torch.Tensor, width: int) -> Any:
+def _batch_result(worker: Any, result: Any, decision: Decision, new_lens: torch.Tensor, width: int) -> Any:
     from sglang.srt.managers.utils import GenerationBatchResult
     from sglang.srt.speculative.draft_worker_common import make_draft_input_v2
 
@@ -139,6 +149,7 @@ def _batch_result(result: Any, decision: Decision, new_lens: torch.Tensor, width
         can_run_cuda_graph=result.can_run_cuda_graph,
         next_draft_input=make_draft_input_v2(bonus_tokens=decision.bonus, new_seq_lens=new_lens),
         speculative_num_draft_tokens=width,
+        cap_lens=worker.widths.cap_lens(len(new_lens), width),
         new_seq_lens=new_lens,
         routed_experts_output=result.routed_experts_output,
         indexer_topk_output=result.indexer_topk_output,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -29,7 +32,8 @@ def arguments(draft, **changes):
         "speculative_num_draft_tokens": None, "speculative_dflash_block_size": None,
         "speculative_draft_window_size": None, "_speculative_draft_quantization_explicitly_set": False,
         "speculative_draft_model_quantization": None, "speculative_draft_kv_cache_dtype": None,
-        "speculative_draft_attention_backend": None, "device": "cpu", "max_running_requests": None,
+        "speculative_draft_attention_backend": None, "speculative_dspark_sps_table_path": None,
+        "device": "cpu", "max_running_requests": None,
     }  # fmt: skip
     return SimpleNamespace(**{**given, **changes})
 
@@ -135,3 +139,35 @@ def test_a_config_sglang_would_misread_is_served_through_a_view(draft, tmp_path,
 def test_a_path_that_is_no_folder_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match=r"is no folder"):
         flags.resolve(arguments(tmp_path / "nothing"))
+
+
+def put_table(path, *widths: int):
+    path.write_text(json.dumps({"version": 1, "widths": widths, "provenance": {"gpu": "g", "source": "s"}}))
+    return str(path)
+
+
+def test_a_table_beside_the_checkpoint_is_written_down_for_the_workers(draft):
+    path = put_table(draft / "sps.json", 12, 8)
+    args = arguments(draft)
+    flags.resolve(args)
+    assert args.speculative_num_draft_tokens == 12
+    assert Path(args.speculative_dspark_sps_table_path).samefile(path)
+
+
+def test_a_width_on_the_command_line_is_not_overruled_by_a_table_that_lies_there(draft):
+    put_table(draft / "sps.json", 12, 8)
+    args = arguments(draft, speculative_num_draft_tokens=4)
+    flags.resolve(args)
+    assert (args.speculative_num_draft_tokens, args.speculative_dspark_sps_table_path) == (4, None)
+
+
+def test_a_table_wider_than_the_width_asked_for_is_refused_with_the_right_number(draft, tmp_path):
+    path = put_table(tmp_path / "mine.json", 12, 8)
+    with pytest.raises(FlagError, match=r"--speculative-num-draft-tokens 8: .* pass 12 or leave it unset"):
+        flags.resolve(arguments(draft, speculative_num_draft_tokens=8, speculative_dspark_sps_table_path=path))
+
+
+def test_without_a_table_one_warning_says_how_to_tune(draft, caplog):
+    with caplog.at_level(logging.WARNING):
+        flags.resolve(arguments(draft))
+    assert [record for record in caplog.records if "tune_sps.py" in record.getMessage()] == [caplog.records[-1]]

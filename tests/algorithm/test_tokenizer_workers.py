@@ -42,4 +42,5 @@ def test_registering_again_adds_no_second_hook(monkeypatch):
     monkeypatch.setattr(spec_registry, "_REGISTRY", {})
     for _ in range(3):
         register_algorithm()
-    assert {target: len(found) for target, found in hooks.items()} == {"uvicorn.run": 1, "uvicorn.Config.__init__": 1}
+    assert {"uvicorn.run", "uvicorn.Config.__init__"} <= set(hooks)
+    assert {len(found) for found in hooks.values()} == {1}

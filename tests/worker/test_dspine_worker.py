@@ -1,8 +1,7 @@
-"""The worker's own small duties: counting eager drafts, embedding, one spec record per width."""
+"""The worker's own small duties: embedding, one spec record per width."""
 
 from __future__ import annotations
 
-import logging
 from types import SimpleNamespace
 
 import pytest
@@ -14,23 +13,8 @@ from sglang_dspine.worker.dspine_worker import DSpineWorker
 @pytest.fixture
 def worker():
     made = DSpineWorker.__new__(DSpineWorker)
-    made.graphs_on, made.eager_drafts, made._spec_infos, made._noise_embed_scale = True, 0, {}, 1.0
+    made._spec_infos, made._noise_embed_scale = {}, 1.0
     return made
-
-
-def test_drafts_that_fall_out_of_the_graphs_are_counted_and_the_first_is_logged(worker, caplog):
-    with caplog.at_level(logging.WARNING):
-        for in_graph, size in ((True, 4), (False, 33), (False, 34)):
-            worker.note_draft(in_graph, size)
-    assert worker.eager_drafts == 2
-    (record,) = caplog.records
-    assert "batch of 33" in record.getMessage()
-
-
-def test_without_graphs_an_eager_draft_is_no_event(worker, caplog):
-    worker.graphs_on = False
-    worker.note_draft(False, 2)
-    assert worker.eager_drafts == 0 and not caplog.records
 
 
 def test_the_targets_embedding_is_scaled_as_the_drafter_says(worker, monkeypatch):
