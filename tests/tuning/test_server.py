@@ -1,0 +1,70 @@
+"""A live server is measured through its own endpoints: widths forced, used, timed and released."""
+
+from __future__ import annotations
+
+import pytest
+
+from sglang_dspine.tuning.acceptance import PUBLISHED, measure_acceptance, read_profile, read_prompts
+from sglang_dspine.tuning.failure import TuningError
+from sglang_dspine.tuning.server import ServerBench, ServerLoad
+from sglang_dspine.widths.acceptance import expected_length
+
+from ..support import pairs
+from ..support.process import GPU
+
+
+def test_the_published_profile_has_the_published_means():
+    assert expected_length(PUBLISHED, 8) == pytest.approx(4.49, abs=0.01)
+    assert expected_length(PUBLISHED, 16) == pytest.approx(5.90, abs=0.01)
+
+
+def test_a_profile_is_a_name_or_probabilities():
+    assert read_profile("published") == PUBLISHED and read_profile("0.5,1") == (0.5, 1.0)
+    for text in ("", "high", "0.5,2"):
+        with pytest.raises(TuningError, match="expected published"):
+            read_profile(text)
+
+
+def test_prompts_are_lines_or_what_stands_between_rules(tmp_path):
+    path = tmp_path / "prompts.txt"
+    path.write_text("one\n\ntwo\n")
+    assert read_prompts(path) == ["one", "two"]
+    path.write_text("one\nmore\n---\ntwo\n")
+    assert read_prompts(path) == ["one\nmore", "two\n"]
+    path.write_text("\n")
+    with pytest.raises(TuningError, match="no prompt"):
+        read_prompts(path)
+
+
+def test_a_width_that_was_forced_and_not_used_is_refused():
+    load = ServerLoad.__new__(ServerLoad)
+    load.batch = 4
+    cell = {"batch": 4, "width": 8, "timed": 10, "seconds": 0.5, "finished": 10, "tokens": 80}
+    assert load._reading(cell, 8, others=1).ms == 50.0
+    with pytest.raises(TuningError, match="width 8 was forced and 9 rounds ran at another"):
+        load._reading(cell, 8, others=9)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(GPU, reason="serves on the CPU")
+def test_a_live_server_runs_the_width_it_is_told_and_the_policys_again_afterwards():
+    from ..support.http_server import HttpServer
+
+    pair = pairs.demo()
+    settings = {
+        "speculative_algorithm": "DSPINE", "speculative_draft_model_path": pair.draft, "max_mamba_cache_size": 32,
+        "mamba_ssm_dtype": "float32", "max_total_tokens": 8192,
+    }  # fmt: skip
+    with HttpServer(pair.target, env={"DSPINE_WIDTHS": "1,4,16"}, **settings) as server:
+        bench = ServerBench(server.url, prompt_tokens=40, last_id=250)
+        assert bench.widths() == (1, 4, 16)
+        with pytest.raises(TuningError, match="refused"):
+            bench.tell(dspine_width=7)
+        with bench.load(2) as load:
+            readings = {width: load.read(width, 6) for width in (1, 16, 4)}
+            by_policy = load.read(0, 6)
+        assert readings[1].accepted == 1.0 and all(r.rounds >= 6 and r.ms > 0 for r in readings.values())
+        assert by_policy.accepted > 1.0
+        assert bench.state()["forced"] is None
+        profile = measure_acceptance(bench, ["def add(a, b):\n", "import os\n\n\n"], new_tokens=40, together=2)
+        assert 0 < profile[0] <= 1
