@@ -29,7 +29,7 @@ PAIRS = {
     "DSpine / DFlash-style, 8 rows": ("dspine-8", "dflash-8"),
     "bridge on the last layer only / full bridge": ("last", "dspine"),
     "bridge zeroed / full bridge": ("zeroed", "dspine"),
-    "FP8 / BF16 weights": ("fp8", "dspine"),
+    "FP8 / BF16": ("fp8", "dspine"),
     "window 128 / trained window 512": ("narrow", "dspine"),
     "8 rows / 16 rows": ("dspine-8", "dspine"),
 }

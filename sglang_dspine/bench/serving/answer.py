@@ -13,7 +13,6 @@ import httpx
 
 GRAM = 32
 _TOKENS_SO_FAR = re.compile(r'"completion_tokens":\s*(\d+)')  # inside a text the quotes would be escaped
-WIDTHS = ("spec_width_histogram", "spec_cap_lens_histogram")  # places verified: rounds of each width
 
 
 @dataclass
@@ -94,7 +93,7 @@ def _finish(answer: Answer, line: str) -> None:
     if meta.get("spec_verify_ct"):
         answer.rounds = meta["spec_verify_ct"]
         answer.accepted = meta.get("spec_correct_drafts_histogram") or []
-        answer.widths = next((meta[key] for key in WIDTHS if meta.get(key)), [])
+        answer.widths = meta.get("spec_cap_lens_histogram") or []
     answer.repetition = repetition(whole.get("output_ids") or [])
 
 

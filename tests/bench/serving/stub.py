@@ -30,6 +30,7 @@ class Stub:
             meta["finish_reason"] = {"type": "length"} if done == count else None
             if self.speculates and rounds:
                 meta |= {"spec_verify_ct": rounds, "spec_correct_drafts_histogram": histogram}
+                meta |= {"spec_cap_lens_histogram": [0] * 8 + [rounds]}
             yield self.pause, {"text": "x" * done, "output_ids": list(range(done)), "meta_info": meta}
             if done == count:
                 return

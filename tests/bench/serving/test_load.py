@@ -44,8 +44,8 @@ def test_the_seed_orders_the_conversations_and_seeds_the_sampling():
     assert len({s for _, s in sent[0]}) == 12
 
 
-def test_speeds_and_lengths_come_from_the_counts_of_the_server():
-    stub = Stub(pause=0.01, blocks=(5, 1), speculates=True)
+def test_counts_are_the_servers_own():
+    stub = Stub(blocks=(5, 1), speculates=True)
     with serving(stub) as url:
         began = time.perf_counter()
         played = play(url, workload(4, 1), 2, seed=1)
@@ -55,12 +55,9 @@ def test_speeds_and_lengths_come_from_the_counts_of_the_server():
     assert cell.seconds <= took and cell.tok_s == pytest.approx(52 / cell.seconds)
     assert cell.accepted_length == 12 / 4  # a round of 5 and one of 1, twice; the first token is the prefill's
     assert cell.accepted[0] == 8 and cell.accepted[4] == 8 and sum(cell.accepted) == 16
+    assert cell.widths == (*[0] * 8, 16)
     assert cell.rounds_of == {f"c{i}": (12, 4) for i in range(4)}
     assert cell.cached_share == 0.5
-    # each user decodes 12 tokens in 4 rounds of at least 10 ms
-    assert 100 < cell.user_tok_s <= 300
-    assert 10 <= cell.ttft_ms["50"] < 60
-    assert cell.stall_ms["50"] >= 10 and 2 <= cell.itl_ms["50"] < 10  # five tokens share their round's pause
 
 
 def test_a_server_that_does_not_speculate_has_no_accepted_length():

@@ -53,7 +53,7 @@ def words(verdicts, measure: str) -> list[str]:
 
 
 def test_a_planted_slowdown_of_a_tenth_is_found_at_every_number_of_users():
-    for seed in range(20):
+    for seed in range(6):
         verdicts = within(one_run(seed, noise=0.004, speed=0.9), "base", "changed")
         assert words(verdicts, "tok/s") == ["slower"] * 3 and all(v.loss for v in verdicts if v.measure == "tok/s")
         assert [v.ratio.value for v in verdicts if v.measure == "tok/s"] == pytest.approx([0.9] * 3, abs=0.02)
@@ -61,7 +61,7 @@ def test_a_planted_slowdown_of_a_tenth_is_found_at_every_number_of_users():
 
 def test_a_planted_loss_of_a_tenth_of_what_is_accepted_is_found():
     # the proposals' share of an accepted length of about 3.6 is 2.6, so a tenth of the length is this much of it
-    for seed in range(20):
+    for seed in range(6):
         verdicts = within(one_run(seed, noise=0.004, length=0.86), "base", "changed")
         assert words(verdicts, "accepted length") == ["accepts less"] * 3
         assert [v.ratio.value for v in verdicts if v.measure == "accepted length"] == pytest.approx([0.9] * 3, abs=0.03)
