@@ -59,7 +59,7 @@ installed_python() {
     elif [[ $mode == demo || -x $venv/bin/python ]]; then
         echo "$venv/bin/python"
     else
-        command -v python3 || die "found no python3; install Python 3.10 to 3.12"
+        command -v python3 || die "found no python3; install Python 3.11 or 3.12"
     fi
 }
 
@@ -115,8 +115,8 @@ export DSPINE_PYTHON
 runner=$DSPINE_PYTHON
 if ((!start)) || [[ $mode == docker ]]; then # planning, looking and Docker need no installation
     cd "$root"
-    [[ -x $runner ]] || runner=$(command -v python3) || die "found no python3; install Python 3.10 to 3.12"
-    "$runner" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || die "$runner is too old; install Python 3.10 to 3.12"
+    [[ -x $runner ]] || runner=$(command -v python3) || die "found no python3; install Python 3.10 or newer"
+    "$runner" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || die "$runner is too old; install Python 3.10 or newer"
 fi
 if [[ $mode == demo ]]; then
     cd "$root"

@@ -2,7 +2,7 @@
 # Creates or completes the virtual environment that ./serve.sh and ./test.sh use, and prints its path.
 #
 #   scripts/setup-env.sh            .venv in the repository root, or $DSPINE_VENV
-#   PYTHON=python3.12 scripts/...   another interpreter than the first of python3.11, 3.12, 3.10, 3
+#   PYTHON=python3.12 scripts/...   another interpreter than the first of python3.11, 3.12, 3
 #
 # With a CUDA GPU (nvidia-smi lists one): SGLang with all its dependencies. Without: CPU PyTorch, SGLang without
 # its GPU dependencies, and the stand-in for its kernels in ./cpu. Calling it again is cheap: what is installed
@@ -25,13 +25,13 @@ has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep
 
 find_python() {
     local name
-    for name in ${PYTHON:-python3.11 python3.12 python3.10 python3}; do
-        if "$name" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; then
+    for name in ${PYTHON:-python3.11 python3.12 python3}; do
+        if "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; then
             echo "$name"
             return
         fi
     done
-    die "found no Python 3.10 to 3.12 (tried: ${PYTHON:-python3.11 python3.12 python3.10 python3}); install one, or set PYTHON=/path/to/python"
+    die "found no Python 3.11 or 3.12 (tried: ${PYTHON:-python3.11 python3.12 python3}); install one, or set PYTHON=/path/to/python"
 }
 
 new_folder() {
