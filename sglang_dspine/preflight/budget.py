@@ -74,7 +74,7 @@ def plan_budget(
     lines.append(_draft_line(draft, words))
     if target.head_quantised and target.hidden and target.vocab:
         copy = target.hidden * target.vocab * 2
-        lines.append(Line("rows of the quantised head, for scores", copy, "BF16; none where its stored form can be read"))
+        lines.append(Line("rows of the quantised head, for scores", copy, "BF16; none if its stored form can be read"))
     state = None
     if target.recurrent is not None:
         state = state_bytes(target.recurrent, words, width)

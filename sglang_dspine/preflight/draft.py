@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
 from ..checkpoint.target import check_against_target
 from ..config import DraftConfig, load_config
 from ..errors import DSpineError
+from .files import incomplete
 from .finding import FAIL, OK, WARN, Finding
 from .model import Target
 
@@ -35,7 +37,10 @@ def check_pair(draft: str, target: Target) -> list[Finding]:
         if draft.startswith(("/", ".", "~")) or draft.count("/") != 1:
             return [Finding(FAIL, "drafter", f"{draft}: no such folder", "set DRAFT= to a drafter's folder")]
         return [Finding(WARN, "drafter", f"{draft} is not on this machine", CACHED)]
+    if troubles := incomplete(folder):
+        return [Finding(FAIL, "drafter", f"{folder}: {'; '.join(troubles[:5])}", "download it again, completely")]
     try:
+        _examine(folder)
         config = load_config(folder)
         if target.hidden is None or target.vocab is None or target.layers is None:
             stated = "the target's config.json states no hidden_size, vocab_size or num_hidden_layers"
@@ -44,6 +49,15 @@ def check_pair(draft: str, target: Target) -> list[Finding]:
     except DSpineError as error:
         return [Finding(FAIL, "drafter", str(error), "set DRAFT= to the drafter that was trained for this target")]
     return [Finding(OK, "drafter", describe(folder, config))]
+
+
+def _examine(folder: Path) -> None:
+    """Names and shapes of every tensor, as `sglang-dspine inspect` sees them; a host that only has Docker leaves that
+    to the server. Raises CheckpointError."""
+    if importlib.util.find_spec("safetensors") is not None:
+        from ..checkpoint.examine import examine_headers
+
+        examine_headers(folder).raise_problems()
 
 
 def describe(folder: Path, config: DraftConfig) -> str:

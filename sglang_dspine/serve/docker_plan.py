@@ -17,6 +17,7 @@ from .settings import Settings
 IMAGE = "sglang-dspine:0.5.23"
 PORT = 30000  # inside
 CACHE = "/cache"  # inside: HOME, so that every kernel cache of SGLang, Triton, FlashInfer and torch lands there
+HUB = ".cache/huggingface"  # below it
 KEY = "/run/secrets/dspine_api_key"
 HEALTH = f"curl -fsS -m 5 http://127.0.0.1:{PORT}/health"
 PASSED = ("HF_TOKEN", "HF_HUB_OFFLINE", "HF_ENDPOINT", "DSPINE_WIDTH_POLICY", "DSPINE_WIDTHS", "DSPINE_SPS_TABLE")
@@ -87,7 +88,7 @@ def _volumes(settings: Settings, planned: Plan) -> list[str]:
     words = [*read_only(*folders), "--volume", f"{settings.cache}:{CACHE}"]
     hub = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
     if not Path(planned.draft).is_dir() and hub.is_dir():
-        words += ["--volume", f"{hub}:{CACHE}/.cache/huggingface"]
+        words += ["--volume", f"{hub}:{CACHE}/{HUB}"]
     if settings.api_key:
         words += ["--volume", f"{key_path(settings)}:{KEY}:ro"]
     return words

@@ -12,7 +12,7 @@ from pathlib import Path
 from .actions import LINES
 from .checks import preflight, refuse
 from .command import Command
-from .docker_plan import IMAGE, container_name, docker_command, image_of, key_path, plan_mark
+from .docker_plan import HUB, IMAGE, container_name, docker_command, image_of, key_path, plan_mark
 from .engine import PLAN, Container, Engine, require_engine
 from .failure import ServeError
 from .fallback import fallback
@@ -41,7 +41,7 @@ def serve_in_docker(settings: Settings, options: Namespace) -> int:
         raise ServeError("no GPU, and a container is for one; --native or --demo serve on the CPU")
     refuse(looked.findings, settings.lenient)
     provide_image(engine, settings)
-    settings.cache.mkdir(parents=True, exist_ok=True)  # by us: Docker would make it root's
+    (settings.cache / HUB).mkdir(parents=True, exist_ok=True)  # by us: Docker would make them root's
     if settings.api_key:
         write_private(key_path(settings), settings.api_key)
     print(command, flush=True)

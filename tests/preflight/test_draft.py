@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 from sglang_dspine.config import load_config
 from sglang_dspine.preflight.draft import check_pair, local_folder
 from sglang_dspine.preflight.model import read_target
+from tests.support.checkpoints import edit_tensors
 from tests.support.pairs import DEMO
 
 from .folders import target
@@ -56,3 +58,15 @@ def test_numbers_inside_text_config_are_found(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({"text_config": config, "vision_config": {}}))
     assert read_target(folder).hidden == 5120
+
+
+def test_a_drafter_cut_short_or_without_a_tensor_is_refused_before_it_is_compared(tmp_path):
+    folder = tmp_path / "draft"
+    shutil.copytree(DEMO / "draft", folder)
+    edit_tensors(folder, fc__weight=None)
+    (finding,) = check_pair(str(folder), matching(tmp_path / "t"))
+    assert finding.level == "fail" and "fc.weight" in finding.found
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(1000)
+    (finding,) = check_pair(str(folder), matching(tmp_path / "t"))
+    assert finding.level == "fail" and "download it again" in finding.todo
