@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -9,6 +10,8 @@ import torch
 from ..config import DraftConfig
 from ..errors import CheckpointError
 from .bridge import Bridge
+
+logger = logging.getLogger(__name__)
 
 Weights = Iterable[tuple[str, torch.Tensor]]
 PREFIX = "injection."
@@ -49,6 +52,11 @@ def load_bridge(bridge: Bridge, weights: Weights, config: DraftConfig) -> Iterat
             found=tuple(codes.shape),
         )
     bridge.project_codes(codes)
+    kept = bridge.token_gate.nbytes + bridge.token_message.nbytes
+    spared = codes.numel() * bridge.token_gate.element_size()
+    logger.info(
+        "DSPINE: codes stay off the device, %.2f GB spared; their projections take %.2f GB", spared / 1e9, kept / 1e9
+    )
 
 
 def _copy(name: str, target: torch.Tensor, source: torch.Tensor) -> None:

@@ -80,7 +80,7 @@ def plan_table_walk(
                 "uniform_stride": draw.uniforms.stride(0), "token_stride": proposal.tokens.stride(0),
             },
             {**shape, "RP": power_of_2(row_count), "HALF": x.dtype == torch.bfloat16},
-            warps=4,
+            warps=8 if row_count > 8 else 4,
             stages=1,
         ),
     ]  # fmt: skip
