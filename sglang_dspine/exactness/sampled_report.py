@@ -115,15 +115,16 @@ def report(
 
 def _powers(settings: list[Setting], *, processes: int, **options) -> list[tuple[str, str, Power]]:
     """Power of every setting against every planted wrong q."""
-    asked = [(s, name) for s in settings for name in PLANTS]
+    asked = [(s, name) for s in settings for name in PLANTS]  # a Setting holds functions, which no process takes over
     with ProcessPoolExecutor(processes, get_context("spawn")) if processes > 1 else nullcontext() as pool:
         run = map if pool is None else pool.map
-        found = run(partial(_power, **options), [s for s, _ in asked], [name for _, name in asked])
+        job = partial(_power, **options)
+        found = run(job, [s.workload for s, _ in asked], [s.against for s, _ in asked], [name for _, name in asked])
         return [(s.label, name, p) for (s, name), p in zip(asked, found, strict=True)]
 
 
-def _power(setting: Setting, name: str, **options) -> Power:
-    return power(setting.workload, PLANTS[name], against=setting.against, **options)
+def _power(workload: Workload, against: str, name: str, **options) -> Power:
+    return power(workload, PLANTS[name], against=against, **options)
 
 
 def _likeliest_wrong(outcome: Outcome, shown: int = 10) -> Table:

@@ -123,6 +123,12 @@ def test_settings_are_read_by_name():
             parse_setting(wrong)
 
 
+def test_power_is_the_same_in_other_processes():
+    setting = e4(Stub(), NUCLEUS, requests=120)
+    one, two = (report([setting], "", runs=2, processes=n).tables[1].rows for n in (1, 2))
+    assert one == two
+
+
 def test_a_setting_may_have_a_length_of_its_own():
     assert split_length("temperature=0.2 length=12", 6) == ("temperature=0.2", 12)
     assert split_length("top_k=4", 6) == ("top_k=4", 6)
