@@ -79,7 +79,7 @@ class DSpineDraftModel(DFlashDraftModel):
         if input_embeds.numel() == 0:
             return LogitsProcessorOutput(next_token_logits=None, hidden_states=input_embeds)
         w, hidden_size = self.width, input_embeds.shape[-1]
-        anchor = input_ids.view(-1, w)[:, 0]  # [N]
+        anchor = input_ids.view(-1, w)[:, 0].contiguous()  # [N] once, for every kernel that reads it
         h = input_embeds  # [N*w, H] residual stream
         injected = None
         for index, layer in enumerate(self.layers):

@@ -24,7 +24,7 @@ def plan_injection(
     blocks, width, hidden = residual.shape
     rows, rank, m = blocks * width, weights.readout.shape[0], weights.bias.shape[0]
     device, dtype = residual.device, residual.dtype
-    residual = residual.contiguous()
+    residual, anchor = residual.contiguous(), anchor.contiguous()
     delta = delta.contiguous() if delta is not None else None
     half = 2 if dtype == torch.float32 else 1  # twice the bytes: half the depth of a tile
     bt = tile(rows, 16, 64)

@@ -75,6 +75,14 @@ def test_without_a_delta_the_residual_stream_is_taken_as_it_is():
     assert ratio_error(found.after, inject_naive(residual, None, anchor, weights).after) < 1e-6
 
 
+def test_anchors_may_lie_a_block_apart():
+    weights = made(64, 32, 16)
+    residual, delta, anchor = rows(3, 4, 64)
+    ids = torch.zeros(3, 4, dtype=torch.int64)
+    ids[:, 0] = anchor
+    assert torch.equal(run(residual, delta, ids[:, 0], weights).after, run(residual, delta, anchor, weights).after)
+
+
 def test_the_split_sums_leave_their_counters_at_zero():
     weights = made(256, 32, 16)
     residual, delta, anchor = rows(2, 4, 256)

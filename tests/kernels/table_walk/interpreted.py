@@ -33,7 +33,7 @@ class Case:
         self.stream = normal(n, rows + 1, hidden)
         self.receive = normal(n, rows + 1, m)[:, 1:]
         self.candidates = torch.rand(n, rows, VOCAB, generator=g).argsort(-1)[..., :k].contiguous()
-        self.anchor = torch.randint(VOCAB, (n,), generator=g)
+        self.anchor = torch.randint(VOCAB, (n, 3), generator=g)[:, 1]  # as in a block's ids
         self.temperatures = torch.tensor([0.3, 0.7, 1.0, 1.6] * n)[: n + 1]
         self.greedy = torch.arange(n + 1) % 2 == 1
         self.uniforms = torch.rand(n + 1, rows + 2, generator=g)
