@@ -58,7 +58,8 @@ def plan_table_walk(
             table_sums,
             (pairing + rows * parts,),
             {
-                "x": x, "receive": receive, "projected": projected, "candidates": candidates, "anchor": anchor.contiguous(),
+                "x": x, "receive": receive, "projected": projected, "candidates": candidates,
+                "anchor": anchor.contiguous(),
                 "norm": weights.norm, "token_gate": weights.token_gate, "token_message": weights.token_message,
                 "gram": prepared.gram, "seen": prepared.seen, **head.arguments(),
                 **sums, "messages": messages,
