@@ -23,7 +23,8 @@ def served_plan(server_args: Any, block: int, widest: int) -> WidthPlan:
     path = get_spec().speculative_dspark_sps_table_path
     table = load_table(Path(path)) if path else None
     plan = plan_widths(WidthSettings.read(), table, widest, block, given=table is not None)
-    _same_on_all_ranks((plan.policy.name, plan.table, plan.extra, plan.widest))
+    found = plan.table  # where its file lies may differ between machines, what it says may not
+    _same_on_all_ranks((plan.policy.name, plan.widest, plan.extra, found.widths, found.cost, found.acceptance))
     return plan
 
 

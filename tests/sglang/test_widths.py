@@ -201,3 +201,17 @@ def test_adaptive_leaves_drafting_that_does_not_pay_and_probes_it(engines, tmp_p
     report = engine.draft_worker.widths.report()
     assert report["policy"] == "adaptive" and report["decisions"]["probes"] >= 1
     assert int(report["rounds_by_width"]["1"]) > 80 and {"1", "8"} <= report["rounds_by_width"].keys()
+
+
+def test_the_batch_sizes_to_capture_are_those_of_the_width_while_it_is_captured(engines, table):
+    """There are no graphs on a CPU; what SGLang's runner reads is there."""
+    from sglang.srt.model_executor.runner.base_cuda_graph_runner import get_batch_sizes_to_capture
+    from sglang.srt.runtime_context import get_exec
+
+    from sglang_dspine.worker.graphs import only_sizes
+
+    runner = serve(pairs.demo(), engines, table, grammar_backend="xgrammar").model_runner
+    before = get_exec().graph.cuda_graph_config.decode.bs
+    with only_sizes((1, 3, 7)):
+        assert get_batch_sizes_to_capture(runner, 8)[0] == [1, 3, 7]
+    assert get_exec().graph.cuda_graph_config.decode.bs == before
