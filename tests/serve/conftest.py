@@ -20,7 +20,7 @@ from ..support.http_server import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = ROOT / "tests" / "support" / "stand_in"
-DOCKER = ROOT / "tests" / "support" / "stand_in_docker"
+DOCKER = ROOT / "tests" / "support" / "stand_in_docker" / "docker.py"
 GB10 = "12.1, NVIDIA GB10"
 
 
@@ -71,8 +71,11 @@ class Shell:
         """Environment with a Docker engine, and a GB10."""
         gpu = self.gpu
         (self.root / "docker-calls").mkdir(exist_ok=True)
+        tool = self.root.parent / "bin" / "docker"
+        tool.write_text(f"#!{sys.executable} -SE\n" + DOCKER.read_text())
+        tool.chmod(0o755)
         place = {"STAND_IN_DOCKER": str(self.root / "docker-calls"), "DSPINE_CACHE": str(self.root / "cache")}
-        return {**gpu, **place, "PATH": f"{DOCKER}:{gpu['PATH']}"}
+        return {**gpu, **place}
 
     def docker_calls(self, verb: str) -> list[list[str]]:
         calls = (self.root / "docker-calls" / "calls.jsonl").read_text().splitlines()

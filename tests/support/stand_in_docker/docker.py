@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A Docker engine in one file: writes down what it was asked for, and keeps a container's state in a JSON file.
 
 STAND_IN_DOCKER   folder for calls.jsonl, one list of words a call, for images, and for one NAME.json a container
