@@ -14,8 +14,6 @@ from .anchor import label
 from .count import Lengths, blocks, conditional, mean_length, ratio
 from .run import Measured
 
-BOUNDS = 1.96  # standard errors of a share shown as a range in the plot
-
 
 def write_report(measured: Measured) -> list[Path]:
     """ratios.csv, blocks.csv, report.json, report.md, and plots where matplotlib is installed."""
@@ -168,8 +166,4 @@ def _position_line(found: Lengths) -> Line | None:
     tried = [(i, right, of) for i, (right, of) in enumerate(conditional(found.total()), 1) if of]
     if not tried:
         return None
-    shares = [right / of for _, right, of in tried]
-    errors = [BOUNDS * (share * (1 - share) / of) ** 0.5 for share, (_, _, of) in zip(shares, tried, strict=True)]
-    low = [max(0.0, share - e) for share, e in zip(shares, errors, strict=True)]
-    high = [min(1.0, share + e) for share, e in zip(shares, errors, strict=True)]
-    return Line([i for i, _, _ in tried], shares, low, high)
+    return Line([i for i, _, _ in tried], [right / of for _, right, of in tried])
