@@ -11,19 +11,18 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["rows", "split"])
 def bridge_read(
-    residual, delta, readout, before, read, partial, squares, arrivals, rows,
-    H: tl.constexpr, RANK: tl.constexpr, ADD: tl.constexpr, SPLIT: tl.constexpr,
-    BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    residual, delta, readout, before, read, partial, squares, arrivals, rows, split,
+    H: tl.constexpr, RANK: tl.constexpr, ADD: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """before = residual + delta [T, H], read = before R^T [T, r], squares [SPLIT, T]: parts of |before|^2.
+    """before = residual + delta [T, H], read = before R^T [T, r], squares [split, T]: parts of |before|^2.
 
     Programs: (row tile, column tile, part of H). The last of a tile's parts to arrive adds all of them, in order, so
     the sum does not depend on who came last.
     """
     columns: tl.constexpr = (RANK + BN - 1) // BN
-    steps: tl.constexpr = ((H + BK - 1) // BK + SPLIT - 1) // SPLIT
+    steps = ((H + BK - 1) // BK + split - 1) // split
     column, part = tl.program_id(1), tl.program_id(2)
     t = tl.program_id(0) * BT + tl.arange(0, BT)
     n = column * BN + tl.arange(0, BN)
@@ -45,15 +44,15 @@ def bridge_read(
     tl.store(squares + part * rows + t, square, (t < rows) & (mine == 0))
     out = t[:, None] * RANK + n[None, :]
     live = (t[:, None] < rows) & (n[None, :] < RANK)
-    if SPLIT == 1:
+    if split == 1:
         tl.store(read + out, sums.to(read.dtype.element_ty), live)
     else:
         tl.store(partial + part * rows * RANK + out, sums, live)
         tl.debug_barrier()  # all of this program's parts are written before it counts as arrived
         seat = arrivals + tl.program_id(0) * columns + column
-        if tl.atomic_add(seat, 1, sem="acq_rel") == SPLIT - 1:
+        if tl.atomic_add(seat, 1, sem="acq_rel") == split - 1:
             sums = tl.zeros((BT, BN), tl.float32)
-            for other in range(SPLIT):
+            for other in range(split):
                 sums += tl.load(partial + other * rows * RANK + out, live, 0.0, cache_modifier=".cg")
             tl.store(read + out, sums.to(read.dtype.element_ty), live)
             tl.store(seat, 0)  # as the next launch finds it
@@ -106,10 +105,10 @@ def bridge_message(
     tl.store(message + out, sent.to(message.dtype.element_ty), live)
 
 
-@triton.jit(do_not_specialize=["rows", "width"])
+@triton.jit(do_not_specialize=["rows", "width", "split"])
 def bridge_write(
-    before, message, write, squares, after, rows, width,
-    H: tl.constexpr, M: tl.constexpr, SPLIT: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    before, message, write, squares, after, rows, width, split,
+    H: tl.constexpr, M: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """after = before + |before| / sqrt(H) * W message [T, H]; row 0 as it was."""
     t = tl.program_id(0) * BT + tl.arange(0, BT)
@@ -121,7 +120,7 @@ def bridge_write(
         weight = tl.load(write + n[None, :] * M + k[:, None], (n[None, :] < H) & (k[:, None] < M), 0.0)
         written = tl.dot(z, weight, written, input_precision="ieee")
     square = tl.zeros((BT,), tl.float32)
-    for part in range(SPLIT):
+    for part in range(split):
         square += tl.load(squares + part * rows + t, t < rows, 0.0)
     scale = tl.sqrt(square / H).to(before.dtype.element_ty).to(tl.float32)  # cast where the definition casts
     here = t[:, None] * H + n[None, :]

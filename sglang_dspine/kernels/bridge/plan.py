@@ -48,10 +48,10 @@ def plan_injection(
             {
                 "residual": residual, "delta": residual if delta is None else delta, "readout": weights.readout,
                 "before": before, "read": features, "partial": partial, "squares": squares,
-                "arrivals": arrivals(device), "rows": rows,
+                "arrivals": arrivals(device), "rows": rows, "split": split,
             },
             {
-                "H": hidden, "RANK": rank, "ADD": delta is not None, "SPLIT": split,
+                "H": hidden, "RANK": rank, "ADD": delta is not None,
                 "BT": bt, "BN": bn, "BK": deep,
             },
             warps=4,
@@ -74,9 +74,9 @@ def plan_injection(
             (ceil_div(rows, bt), ceil_div(hidden, out)),
             {
                 "before": before, "message": message, "write": weights.write, "squares": squares, "after": after,
-                "rows": rows, "width": width,
+                "rows": rows, "width": width, "split": split,
             },
-            {"H": hidden, "M": m, "SPLIT": split, "BT": bt, "BN": out, "BK": deep},
+            {"H": hidden, "M": m, "BT": bt, "BN": out, "BK": deep},
             warps=4,
             stages=3,
         ),

@@ -52,7 +52,7 @@ def plan_table_walk(
     }  # fmt: skip
     messages = torch.empty(slices, rows, k, m, dtype=x.dtype, device=device)
     scores = empty(blocks, row_count, k, k)
-    shape = {"H": hidden, "K": k, "KP": kp, "SLICES": slices, "PARTS": parts}
+    shape, counts = {"H": hidden, "K": k, "KP": kp}, {"slices": slices, "parts": parts}
     launches = [
         Launch(
             table_sums,
@@ -65,7 +65,8 @@ def plan_table_walk(
                 **sums, "messages": messages,
                 "rows": rows, "row_count": row_count, "x_block": x.stride(0), "x_row": x.stride(1),
                 "receive_block": receive.stride(0), "receive_row": receive.stride(1),
-                "projected_block": projected.stride(0), "projected_row": projected.stride(1), "pairing": pairing,
+                "projected_block": projected.stride(0), "projected_row": projected.stride(1),
+                "pairing": pairing, **counts,
             },
             {**shape, **head.constants(), "M": m, "GROUP": group, "BM": bm, "BK": bk, "BH": bh},
             warps=8 if wide else 4,
@@ -78,7 +79,7 @@ def plan_table_walk(
                 **sums, "candidates": candidates, "temperatures": draw.temperatures, "greedy": draw.greedy,
                 "uniforms": draw.uniforms, "scores": scores, "tokens": proposal.tokens, "chosen": proposal.candidates,
                 "q": proposal.q, "rows": rows, "row_count": row_count, "eps": weights.eps,
-                "uniform_stride": draw.uniforms.stride(0), "token_stride": proposal.tokens.stride(0),
+                "uniform_stride": draw.uniforms.stride(0), "token_stride": proposal.tokens.stride(0), **counts,
             },
             {**shape, "RP": power_of_2(row_count), "HALF": x.dtype == torch.bfloat16},
             warps=8 if row_count > 8 else 4,

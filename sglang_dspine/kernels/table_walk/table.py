@@ -16,18 +16,17 @@ from ..head_rows.read import read_head
 def pairs(
     program, receive, projected, candidates, anchor, token_gate, token_message, gram, seen, messages,
     pair, linear, quadratic, rows, row_count, receive_block, receive_row, projected_block, projected_row,
-    K: tl.constexpr, KP: tl.constexpr, M: tl.constexpr, GROUP: tl.constexpr, SLICES: tl.constexpr,
-    BM: tl.constexpr, BK: tl.constexpr,
+    slices, K: tl.constexpr, KP: tl.constexpr, M: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Of GROUP rows and a slice of the message space: z . U [K, K], t . z [K] and z^T Gram z [K], partial sums.
 
     z = sigmoid(G_recv f + b + Pcode[c]) * Mcode[c] is computed once, and read back from `messages` by products.
     """
     E: tl.constexpr = GROUP * KP
-    TILES: tl.constexpr = ((M + BM - 1) // BM + SLICES - 1) // SLICES  # of BM columns in a slice
-    part = program % SLICES
+    tiles = ((M + BM - 1) // BM + slices - 1) // slices  # of BM columns in a slice
+    part = program % slices
     e = tl.arange(0, E)
-    row = program // SLICES * GROUP + e // KP
+    row = program // slices * GROUP + e // KP
     place = e % KP
     live = (row < rows) & (place < K)
     block, i = row // row_count, row % row_count
@@ -51,8 +50,8 @@ def pairs(
     lines = tl.zeros((E,), tl.float32)
     bent = tl.zeros((E,), tl.float32)
     scored = tl.zeros((E, E), tl.float32)  # of which a row's own block counts
-    for sub in range(TILES):
-        m = (part * TILES + sub) * BM + tl.arange(0, BM)
+    for sub in range(tiles):
+        m = (part * tiles + sub) * BM + tl.arange(0, BM)
         product = tl.zeros((E, BM), tl.float32)  # (z Gram)[:, m]
         for start in range(0, M, BK):
             k = start + tl.arange(0, BK)
@@ -76,18 +75,18 @@ def pairs(
 @triton.jit
 def unary(
     program, x, candidates, norm, head, scales, scale, own, squares, rows, row_count, x_block, x_row, head_stride,
-    FORM: tl.constexpr, H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, PARTS: tl.constexpr, BH: tl.constexpr,
+    parts, FORM: tl.constexpr, H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, BH: tl.constexpr,
 ):  # fmt: skip
     """Of one row and one part of H: x . (w * head[c]) for each candidate, and |x|^2, partial sums."""
-    STEPS: tl.constexpr = ((H + BH - 1) // BH + PARTS - 1) // PARTS
-    row, part = program // PARTS, program % PARTS
+    steps = ((H + BH - 1) // BH + parts - 1) // parts
+    row, part = program // parts, program % parts
     place = tl.arange(0, KP)
     token = tl.load(candidates + row * K + place, place < K, 0)
     start = x + (row // row_count) * x_block + (row % row_count) * x_row
     sums = tl.zeros((KP, BH), tl.float32)
     square = tl.zeros((BH,), tl.float32)
-    for step in range(STEPS):
-        h = (part * STEPS + step) * BH + tl.arange(0, BH)
+    for step in range(steps):
+        h = (part * steps + step) * BH + tl.arange(0, BH)
         value = tl.load(start + h, h < H, 0.0).to(tl.float32)
         square += value * value
         weighted = value * tl.load(norm + h, h < H, 0.0).to(tl.float32)
@@ -97,29 +96,28 @@ def unary(
     tl.store(squares + part * rows + row, tl.sum(square, 0))
 
 
-@triton.jit(do_not_specialize=["rows", "row_count", "pairing"])
+@triton.jit(do_not_specialize=["rows", "row_count", "pairing", "slices", "parts"])
 def table_sums(
     x, receive, projected, candidates, anchor, norm, token_gate, token_message, gram, seen, head, scales, scale,
     messages, pair, linear, quadratic, own, squares,
     rows, row_count, x_block, x_row, receive_block, receive_row, projected_block, projected_row, head_stride, pairing,
-    FORM: tl.constexpr, H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, M: tl.constexpr,
-    GROUP: tl.constexpr, SLICES: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
-    PARTS: tl.constexpr, BH: tl.constexpr,
+    slices, parts, FORM: tl.constexpr, H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, M: tl.constexpr,
+    GROUP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, BH: tl.constexpr,
 ):  # fmt: skip
-    """messages [SLICES, T, K, m]; pair [SLICES, T, K, K], linear and quadratic [SLICES, T, K]; own [PARTS, T, K],
-    squares [PARTS, T].
+    """messages [slices, T, K, m]; pair [slices, T, K, K], linear and quadratic [slices, T, K]; own [parts, T, K],
+    squares [parts, T].
 
-    The first `pairing` programs are `pairs`, the T * PARTS others `unary`.
+    The first `pairing` programs are `pairs`, the T * parts others `unary`.
     """
     program = tl.program_id(0)
     if program < pairing:
         pairs(
             program, receive, projected, candidates, anchor, token_gate, token_message, gram, seen, messages,
             pair, linear, quadratic, rows, row_count, receive_block, receive_row, projected_block, projected_row,
-            K, KP, M, GROUP, SLICES, BM, BK,
+            slices, K, KP, M, GROUP, BM, BK,
         )  # fmt: skip
     else:
         unary(
             program - pairing, x, candidates, norm, head, scales, scale, own, squares, rows, row_count, x_block, x_row,
-            head_stride, FORM, H, K, KP, PARTS, BH,
+            head_stride, parts, FORM, H, K, KP, BH,
         )  # fmt: skip

@@ -6,12 +6,11 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["rows", "row_count", "uniform_stride", "token_stride"])
+@triton.jit(do_not_specialize=["rows", "row_count", "uniform_stride", "token_stride", "slices", "parts"])
 def table_walk(
     pair, linear, quadratic, own, squares, candidates, temperatures, greedy, uniforms, scores, tokens, chosen, q,
-    rows, row_count, eps, uniform_stride, token_stride,
-    H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, RP: tl.constexpr, SLICES: tl.constexpr, PARTS: tl.constexpr,
-    HALF: tl.constexpr,
+    rows, row_count, eps, uniform_stride, token_stride, slices, parts,
+    H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, RP: tl.constexpr, HALF: tl.constexpr,
 ):  # fmt: skip
     """scores [T, K, K]; tokens [N, token_stride], candidates and q [N, token_stride, K] of the proposer.
 
@@ -24,7 +23,7 @@ def table_walk(
     unary = tl.zeros((RP, KP), tl.float32)
     live = (r < row_count)[:, None] & (c < K)[None, :]
     at = row[:, None] * K + c[None, :]
-    for part in range(PARTS):
+    for part in range(parts):
         square += tl.load(squares + part * rows + row, r < row_count, 0.0)
         unary += tl.load(own + part * rows * K + at, live, 0.0)
     line = tl.zeros((RP, KP), tl.float32)
@@ -32,7 +31,7 @@ def table_walk(
     added = tl.zeros((RP, KP, KP), tl.float32)
     cube = at[:, :, None] * K + c[None, None, :]
     inside = live[:, :, None] & (c < K)[None, None, :]
-    for part in range(SLICES):
+    for part in range(slices):
         line += tl.load(linear + part * rows * K + at, live, 0.0)
         bent += tl.load(quadratic + part * rows * K + at, live, 0.0)
         added += tl.load(pair + part * rows * K * K + cube, inside, 0.0)
