@@ -92,7 +92,7 @@ class Batch:
         )
         # several batches' candidates: repeated ones would be read from the cache
         bytes_of_one = n * self.rows * s.top_k * 2 * (s.hidden + 3 * s.message)
-        sets = min(32, max(1, -(-160_000_000 // bytes_of_one)))
+        sets = min(96, max(1, -(-160_000_000 // bytes_of_one)))
         self.candidates = [torch.randint(s.vocab, (n, self.rows, s.top_k), device="cuda") for _ in range(sets)]
 
     def projected(self, weights: Weights) -> torch.Tensor:
