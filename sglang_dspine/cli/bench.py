@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,6 @@ from ..errors import DSpineError
 
 if TYPE_CHECKING:
     from ..bench.serving.run import Plan
-    from ..bench.serving.servers import Servers
     from ..evidence.recorded import Recorded
 
 ARM_HELP = (
@@ -56,7 +56,7 @@ def command(
     from ..bench.serving.arm import parse_arms
     from ..bench.serving.report import render, write_report
     from ..bench.serving.results import read_run
-    from ..bench.serving.run import Plan
+    from ..bench.serving.run import Plan, Told, run
     from ..bench.serving.servers import Launch, Servers
     from ..serve.settings import Settings
 
@@ -65,30 +65,32 @@ def command(
     try:
         sampling = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
         sampling |= {"max_new_tokens": new_tokens, "ignore_eos": ignore_eos}
-        recorded, source = _conversations(turns, conversations, depth, characters, new_tokens)
+        recorded, source = _conversations(turns, conversations, depth, characters)
         plan = Plan(
             parse_arms(arm), _numbers(users), repetitions, seed, sampling, recorded, source, cold, api_key
         )  # fmt: skip
         model = None if target is None else str(target)
         launch = Launch(model, tuple(extra or ()), out, not one_at_a_time, Settings(start_limit_s=start_limit))
         with _bar(errors) as bar:
-            servers = Servers(
-                launch, plan.arms, lambda what: lambda seconds, line: errors.log(f"{what} {seconds:.0f} s")
-            )
-            with servers:
-                _run(plan, servers, out, bar)
+            task = bar.add_task("starting", total=_requests(plan))
+
+            def waiting(what: str) -> Callable[[float, str], None]:
+                return lambda seconds, line: bar.update(task, description=f"{what} {seconds:.0f} s")
+
+            told = Told(turn=lambda: bar.advance(task), phase=lambda text: bar.update(task, description=text))
+            with Servers(launch, plan.arms, waiting) as servers:
+                run(plan, servers, out, told)
         result = read_run(out)
         written = write_report(result, out, gate)
         console.print(render(result, gate), markup=False, highlight=False)
         console.print(f"written: {' '.join(map(str, written))}", markup=False, highlight=False)
     except (DSpineError, OSError) as error:
+        errors.print(getattr(error, "log", ""), markup=False)  # a server's last lines
         errors.print(f"bench: {error}", style="red", markup=False)
         raise typer.Exit(1) from None
 
 
-def _conversations(
-    turns: Path | None, conversations: int, depth: int, characters: int, new_tokens: int
-) -> tuple[list[Recorded], str]:
+def _conversations(turns: Path | None, conversations: int, depth: int, characters: int) -> tuple[list[Recorded], str]:
     from ..bench.serving.synthetic import synthetic
     from ..evidence.recorded import read_recorded
 
@@ -107,14 +109,9 @@ def _numbers(text: str) -> tuple[int, ...]:
     return found
 
 
-def _run(plan: Plan, servers: Servers, out: Path, bar: Progress) -> None:
-    from ..bench.serving.run import Told, run
-
-    passes = plan.cells + len(plan.arms)  # and one warm pass an arm
-    requests = sum(len(c.turns) for c in plan.recorded)
-    task = bar.add_task("starting", total=passes * requests)
-    told = Told(turn=lambda: bar.advance(task), phase=lambda text: bar.update(task, description=text))
-    run(plan, servers, out, told)
+def _requests(plan: Plan) -> int:
+    """Of all cells, and of one warm pass an arm."""
+    return (plan.cells + len(plan.arms)) * sum(len(c.turns) for c in plan.recorded)
 
 
 def _bar(console: Console) -> Progress:
