@@ -88,7 +88,7 @@ while (($#)); do
 done
 
 load_env_file "$root/.env"
-for name in MODEL DRAFT; do # as the caller sees them, whatever folder Python runs in
+for name in MODEL DRAFT DSPINE_SPS_TABLE; do # as the caller sees them, whatever folder Python runs in
     if [[ -n ${!name:-} && -e ${!name} ]]; then export "$name=$(realpath -- "${!name}")"; fi
 done
 

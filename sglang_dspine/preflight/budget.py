@@ -23,7 +23,8 @@ GB = 1e9
 LEAST_TOKENS = 8192  # a server with less KV cache than this serves nobody
 HOST_ROOM = 12e9  # on unified memory: graphs, activations, page cache and the other programs; at most a tenth of all
 USUAL_REQUESTS = 48  # what DSPINE sets when --max-running-requests is not given
-SGLANG_RESERVE = 10.5e9  # memory SGLang leaves of a large GPU when no fraction is given (arg_groups/memory_hook.py)
+LARGE, RESERVES = 64e9, (5e9, 14e9)  # about what SGLang leaves of a small and of a large GPU when no fraction is given:
+# its rule (arg_groups/memory_hook.py) adds up prefill chunk and graphs, both larger on a large one
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def plan_budget(
         state = state_bytes(target.recurrent, words, width)
         lines += _state_lines(state, requests)
     fraction = value_of(words, "--mem-fraction-static")
-    usual = max(0.5, 1 - SGLANG_RESERVE / memory.total)
+    usual = max(0.5, 1 - RESERVES[memory.total > LARGE] / memory.total)
     context = int(number_of(words, "--context-length", target.context or LEAST_TOKENS))
     return Budget(
         memory=memory,

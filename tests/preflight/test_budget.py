@@ -101,6 +101,13 @@ def test_a_dense_target_has_no_recurrent_lines(tmp_path):
     assert found.state is None and found.per_token == 2 * 64 * 4 * 256 * 2
 
 
+def test_without_a_fraction_what_sglang_would_leave_is_reckoned(tmp_path):
+    read = read_target(target(tmp_path, WEIGHTS))
+    for total, fraction in ((143_000_000_000, 0.90), (24_000_000_000, 0.79)):
+        found = plan_budget(read, None, None, REPLAY, Memory(total, total, False, "free memory of the GPU"))
+        assert found.fraction == pytest.approx(fraction, abs=0.005) and not found.chosen
+
+
 def test_the_users_last_word_counts(tmp_path):
     found = budget(tmp_path, 119 * 10**9, [*FLAGS, *REPLAY, "--mem-fraction-static=0.5", "--max-running-requests", "4"])
     assert found.fraction == 0.5 and found.requests == 4

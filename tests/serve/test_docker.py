@@ -12,6 +12,8 @@ from sglang_dspine.serve.docker_plan import IMAGE
 from sglang_dspine.serve.failure import ServeError
 from sglang_dspine.serve.mounts import mount_root, read_only
 
+from .conftest import ROOT
+
 
 def values(words: list[str], flag: str) -> list[str]:
     return [following for word, following in itertools.pairwise(words) if word == flag]
@@ -55,6 +57,15 @@ def test_model_and_cache_are_mounted_and_nothing_else_of_the_host(shell, tmp_pat
     assert values(words, "--volume") == [f"{draft}:{draft}:ro", f"{model}:{model}:ro", f"{shell.root}/cache:/cache"]
     assert values(words, "--user") and values(words, "--security-opt") == ["no-new-privileges"]
     assert "--privileged" not in words
+
+
+def test_a_table_that_is_named_is_mounted_and_its_name_passed_on(shell):
+    packaged = next((ROOT / "sglang_dspine" / "widths" / "packaged").glob("*.json"))
+    (shell.root.parent / "table.json").write_text(packaged.read_text())
+    words = run_words(shell, DSPINE_SPS_TABLE="table.json")
+    assert "DSPINE_SPS_TABLE" in values(words, "--env")
+    folder = shell.root.parent
+    assert f"{folder}:{folder}:ro" in values(words, "--volume")
 
 
 def test_the_key_goes_by_a_private_file_and_is_in_no_word_and_no_output(shell):
