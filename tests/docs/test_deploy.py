@@ -1,4 +1,4 @@
-"""docs/deploy.md: links lead somewhere; commands, flags, variables and metrics exist."""
+"""docs/deploy.md, and links of every page: links lead somewhere; commands, flags, variables and metrics exist."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.docker.test_files import METRIC, exported
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "deploy.md"
 TEXT = PAGE.read_text()
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")]
 OTHERS = {"--gpus", "--rm", "--entrypoint", "--file", "--tag"}  # docker's
 
 
@@ -25,11 +26,10 @@ def known_flags() -> str:
     return "\n".join(path.read_text() for path in sources)
 
 
-def test_links_lead_to_files():
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", TEXT) if not link.startswith("http")]
-    assert links
-    for link in links:
-        assert (PAGE.parent / link.partition("#")[0]).exists(), link
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_files(page):
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert link.startswith("http") or (page.parent / link).exists(), link
 
 
 def test_files_that_are_named_exist():

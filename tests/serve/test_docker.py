@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,13 @@ def test_links_to_all_over_the_machine_are_refused(tmp_path):
     (tmp_path / "m" / "config.json").symlink_to("/usr/bin/env")
     with pytest.raises(ServeError, match="cp -rL"):
         mount_root(tmp_path / "m")
+
+
+def test_the_host_needs_no_package_but_pythons_own(shell):
+    """-S -I: no site-packages, whatever this machine has installed."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = ['--docker', '--dry-run']\n"
+    code += "from sglang_dspine.serve.__main__ import main; main(sys.argv[1:])\n"
+    code += "import sglang_dspine.serve.docker_session"
+    given = {**shell.environment, **shell.docker}
+    done = subprocess.run([sys.executable, "-S", "-I", "-c", code], env=given, capture_output=True, text=True)
+    assert done.returncode == 0 and "docker run --detach" in done.stdout, done.stderr
