@@ -6,6 +6,7 @@ again: blocks of one text are alike, so an interval over blocks would be far too
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ DRAWS = 10_000
 
 @dataclass(frozen=True)
 class Ratio:
-    """An arm over its baseline."""
+    """An arm over its baseline; interval and p are NaN where repetitions never differ and so tell nothing of chance."""
 
     value: float
     low: float
@@ -32,7 +33,8 @@ class Ratio:
         return self.low > 1 or self.high < 1
 
     def __str__(self) -> str:
-        return f"x{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        interval = "" if math.isnan(self.p) else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"x{self.value:.3f}{interval}"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ def separate_ratio(arm: Sequence[float], base: Sequence[float], level: float = 0
 
 
 def _interval(mean: float, error: float, df: float, count: int, level: float) -> Ratio:
+    if error == 0:  # counts that repeat exactly: greedy text of the same prompts
+        ends = float("nan") if mean else 1.0
+        return Ratio(float(np.exp(mean)), ends, ends, count, ends)
     half = error * t.ppf((1 + level) / 2, df)
-    p = float(2 * t.sf(abs(mean) / error, df)) if error > 0 else float(mean == 0)
+    p = float(2 * t.sf(abs(mean) / error, df))
     return Ratio(float(np.exp(mean)), float(np.exp(mean - half)), float(np.exp(mean + half)), count, p)

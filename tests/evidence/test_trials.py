@@ -44,6 +44,14 @@ def test_one_repetition_says_nothing():
     assert interleaved_ratio([90], [100]) is None and separate_ratio([90], [100, 101]) is None
 
 
+@pytest.mark.parametrize("form", [interleaved_ratio, separate_ratio])
+def test_repetitions_that_never_differ_tell_nothing_of_chance(form):
+    ratio = form([3.0, 3.0], [4.0, 4.0])
+    assert ratio.value == pytest.approx(0.75) and np.isnan(ratio.p) and not ratio.differs and str(ratio) == "x0.750"
+    same = form([3.0, 3.0], [3.0, 3.0])
+    assert (same.value, same.p, same.differs) == (1.0, 1.0, False)
+
+
 def test_the_interval_and_the_p_value_agree():
     rng = np.random.default_rng(4)
     for _ in range(300):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -115,7 +116,7 @@ def counts(cells: Sequence[Cell]) -> dict[str, tuple[int, int]]:
 
 
 def _judge(found: list[Verdict], gate: float) -> list[Verdict]:
-    tested = [v for v in found if v.ratio is not None]
+    tested = [v for v in found if v.ratio is not None and not math.isnan(v.ratio.p)]
     corrected = dict(zip(map(id, tested), holm(np.array([v.ratio.p for v in tested if v.ratio])), strict=True))
     judged = []
     for verdict in found:
@@ -125,8 +126,10 @@ def _judge(found: list[Verdict], gate: float) -> list[Verdict]:
 
 
 def _word(verdict: Verdict, p: float | None, gate: float) -> str:
-    if verdict.ratio is None or p is None or verdict.spread is None:
+    if verdict.ratio is None or verdict.spread is None:
         return "not quoted: one repetition"
+    if p is None:
+        return "not quoted: repetitions are all alike"
     if verdict.spread > gate:
         return f"not quoted: spread {100 * verdict.spread:.0f} %"
     if p >= ALPHA:

@@ -69,6 +69,13 @@ def test_a_slowdown_between_two_imported_files_is_found(tmp_path):
     assert status == 0 and "slower" not in said
 
 
+def test_equal_repetitions_of_another_length_are_shown_and_not_judged(tmp_path):
+    before = write(tmp_path / "a.jsonl", *(line("dspine", 400 + i, 3.5) for i in range(3)))
+    after = write(tmp_path / "b.jsonl", *(line("dspine", 401 + i, 3.0) for i in range(3)))
+    _, said = compare(before, after)
+    assert "x0.857 |" in said and "not quoted: repetitions are all alike" in said
+
+
 def test_arms_of_one_file_are_compared_with_the_first(tmp_path):
     lines = [line(tag, speed + i) for i in range(4) for tag, speed in (("plain", 100), ("dspine", 300))]
     status, said = compare(write(tmp_path / "a.jsonl", *lines))
