@@ -27,6 +27,7 @@ def test_rows_of_a_quantised_head_are_the_dequantised_head_bit_for_bit(make, hid
     assert torch.equal(head.rows(ids, torch.bfloat16), rows[ids].bfloat16())
 
 
+@pytest.mark.full  # importing SGLang costs more than everything else here
 @pytest.mark.parametrize("vocab, hidden", [(150, 80), (128, 64), (300, 208)])
 def test_the_swizzle_is_sglangs(vocab, hidden):
     utils = pytest.importorskip("sglang.srt.layers.quantization.utils")
