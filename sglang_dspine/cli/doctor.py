@@ -23,6 +23,7 @@ def command(
     draft: Annotated[str | None, typer.Option(envvar="DRAFT", help="Drafter's folder or repository id.")] = None,
     url: Annotated[str | None, typer.Option(help="A running endpoint to look at, too.")] = None,
     api_key: Annotated[str | None, typer.Option(envvar="API_KEY", help="Its key.")] = None,
+    kernels: Annotated[bool, typer.Option(help="Compile this package's kernels, too; under a minute.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Look at versions, GPU, drafter and target, memory, port, caches; each line says ok, warn or fail and what to do.
@@ -45,6 +46,10 @@ def command(
         gpu = find_gpu()
         found = None if gpu is None else gpu.capability
         findings += [_gpu(str(gpu) if gpu else None), check_driver(find_memory(found)[1]), *look_at_machine(gpu)]
+        if kernels:
+            from ..doctor.kernels import look_at_kernels
+
+            findings.append(look_at_kernels(gpu))
         settings = read_settings({**os.environ, "API_KEY": api_key or ""})
         settings = replace(settings, model=None if model is None else str(model), draft=draft)
         if url is None:
