@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from itertools import accumulate, pairwise
+from itertools import pairwise
+from unittest import mock
 
 import pytest
+
+from sglang_dspine.worker import round as round_module
 
 from ..support import pairs
 from ..support.engine import Request
 from ..support.oracle import assert_greedy
 from ..support.pairs import EXTRA_BUFFER, held_out_code
 from ..support.prompts import random_prompts
+from ..support.reference_rounds import Comparison, compare
+from ..support.round_log import logged_rounds
 
 # batch 1, 2, ...: every step up or down of the sweep below crosses a change of width, through plain decode and back
 WIDTHS = [8, 6, 1, 4, 4, 2, 8, 3, 3, 1, 5, 5, 1, 7, 2, 4]
@@ -55,7 +60,7 @@ def decode_batches(outputs) -> set[int]:
     return {r.batch for out in outputs for r in out.rounds if r.mode == "decode"}
 
 
-@pytest.mark.parametrize("server", ["dense", "hybrid", pytest.param("trained", marks=pytest.mark.full)])
+@pytest.mark.parametrize("server", ["hybrid", *(pytest.param(s, marks=pytest.mark.full) for s in ("dense", "trained"))])
 def test_a_sweep_of_batch_sizes_with_changing_widths_emits_the_targets_text(engines, table, server):
     pair_of, server_args = SERVERS[server]
     pair = pair_of()
@@ -75,33 +80,35 @@ def test_a_sweep_of_batch_sizes_with_changing_widths_emits_the_targets_text(engi
     assert engine.pools == before
 
 
-def test_after_plain_decode_the_draft_knows_the_tokens_it_did_not_draft(engines, table):
-    """Acceptance after a burst of width 1 is that of an engine that never stopped drafting: its KV was fed."""
+@pytest.mark.parametrize("fed", [True, False], ids=["fed", "planted: not fed"])
+def test_narrow_rounds_and_those_after_plain_decode_propose_what_the_reference_does(engines, table, fed):
+    """A draft of w rows is the first w rows of the block, and plain decode has fed the draft's KV."""
     pair, ids = pairs.demo(), held_out_code(1, 120)[0]
-    engine = pair.served(engines, speculative_dspark_sps_table_path=table, **ROOMY)
-    widths = engine.draft_worker.widths
+    engine = serve(pair, engines, table, grammar_backend="xgrammar")
+    widths, commit = engine.draft_worker.widths, round_module._commit_context
 
-    def lengths(burst: int) -> list[int]:
-        engine.flush()
-        out = engine.add_request(request(ids, 90))
-        widths.force(1 if burst else 8)
-        engine.run_until(lambda: out.req is not None and len(out.output_ids) >= burst + 1)
-        widths.force(8)
-        engine.run_until(lambda: out.finished)
+    def starved(worker, block, *rest) -> None:
+        if fed or block.width > 1:
+            commit(worker, block, *rest)
+
+    out = engine.add_request(request(ids, 90))
+    with logged_rounds() as log, mock.patch.object(round_module, "_commit_context", starved):
+        for tokens, width in ((20, 8), (50, 1), (65, 3), (80, 6), (90, 8)):
+            widths.force(width)
+            engine.run_until(lambda tokens=tokens: out.req is not None and len(out.output_ids) >= tokens)
         engine.settle()
-        widths.force(None)
-        texts.append(out.output_ids)
-        return out.accept_lengths[burst:]
-
-    texts: list[list[int]] = []
-    after_burst, never_stopped = lengths(40), lengths(0)
-    assert texts[0] == texts[1]
-
-    # the rounds of one text fall in step again as soon as both end at the same token; from there on they are the same
-    def ends(lengths: list[int]) -> list[int]:
-        return list(accumulate(reversed(lengths)))
-
-    assert ends(after_burst)[:4] == ends(never_stopped)[:4] and max(after_burst) > 2
+    widths.force(None)
+    assert_greedy(pair.target, ids, out.output_ids)  # whatever the draft knows
+    text, compared = [*ids, *out.req.output_ids], Comparison()
+    rounds = [r for r in log.of(out.rid) if r.length + 1 < len(text)]
+    assert {len(r.proposals) + 1 for r in rounds} == {8, 1, 3, 6}
+    for width in (8, 3, 6):
+        compare(pair, text, [r for r in rounds if len(r.proposals) + 1 == width], compared)
+    if fed:
+        compared.holds()
+    else:
+        with pytest.raises(AssertionError, match="differ"):
+            compared.holds()
 
 
 @pytest.mark.full
