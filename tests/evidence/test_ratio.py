@@ -30,7 +30,7 @@ def test_a_tenth_lost_is_found_every_time_with_24_sequences():
     assert np.mean([ratio.value for ratio in found]) == pytest.approx(0.9, abs=0.01)
 
 
-@pytest.mark.parametrize("sequences", [8, 24])
+@pytest.mark.parametrize("sequences", [8, pytest.param(24, marks=pytest.mark.full)])
 def test_equal_arms_differ_in_about_one_run_of_twenty(sequences):
     rng = np.random.default_rng(2)
     runs = 600

@@ -15,7 +15,7 @@ def timed(rng: np.random.Generator, speed: float, shared: np.ndarray) -> np.ndar
 @pytest.mark.parametrize("form", [interleaved_ratio, separate_ratio])
 def test_equal_arms_differ_in_at_most_one_run_of_twenty(form):
     rng = np.random.default_rng(1)
-    runs, wrong = 2000, 0
+    runs, wrong = 1500, 0
     for _ in range(runs):
         drift = rng.normal(0, DRIFT, 5)
         arm = timed(rng, 100, drift)

@@ -52,14 +52,17 @@ def accept(out: Path) -> int:
 def start(out: Path) -> int:
     wanted = servers(out)
     up = start_all(wanted, limit=400)
-    (out / "pids.json").write_text(json.dumps([server.process.pid for server in up if server.process]))
+    (out / "up.json").write_text(json.dumps({server.name: server.process.pid for server in up if server.process}))
     return 0 if len(up) == len(wanted) else 1
 
 
 def bench(out: Path) -> int:
-    arms = [word for server in servers(out) for word in ("--arm", f"{server.name} url={server.url}")]
+    up = json.loads((out / "up.json").read_text())
+    arms = [
+        word for server in servers(out) if server.name in up for word in ("--arm", f"{server.name} url={server.url}")
+    ]
     status = run("sglang_dspine.cli.main", "bench", str(out / "bench"), *arms, *LOAD.split())
-    for pid in json.loads((out / "pids.json").read_text()):
+    for pid in up.values():
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)  # started in sessions of their own
     return status

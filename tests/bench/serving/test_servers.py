@@ -58,7 +58,6 @@ def test_one_at_a_time_stops_the_other_arm_first(servers, tmp_path):
         assert fleet.url(plain)[1]
         first = record(tmp_path, "plain")["pids"]
         assert fleet.url(dspine)[1] and gone(first)
-        assert fleet.url(plain)[1]
 
 
 def test_a_server_that_dies_while_starting_is_an_error_with_its_log(servers, monkeypatch):
