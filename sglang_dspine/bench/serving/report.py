@@ -93,7 +93,11 @@ def _heading(run: Run, gate: float) -> str:
             f"{header['repetitions']} repetitions, seeds {header['seeds']}, arms in the order A B B A, "
             f"{header['cache']} prefix cache, one unmeasured pass before the first cell of each server.\n",
         ]
-        lines += [f"- {arm['name']}: `{arm['command'] or arm['url']}`" for arm in header["arms"]]
+        for arm in header["arms"]:
+            stated = ", ".join(f"{name} {value}" for name, value in (arm.get("server") or {}).items())
+            lines.append(
+                f"- {arm['name']}: `{arm['command'] or arm['url']}`\n  ({stated or 'its settings are unknown'})"
+            )
     lines.append(
         f"\nMedian [min-max] (N); nothing dropped. {MARK.strip()} marks a cell whose range exceeds {100 * gate:.0f} % "
         "of its median, or that was run once: it is kept and never quoted as a win."

@@ -23,6 +23,14 @@ from .servers import Servers
 from .watch import watching
 from .workload import Workload, tokenise
 
+STATED = (
+    "model_path", "dtype", "quantization", "kv_cache_dtype", "context_length", "attention_backend", "page_size",
+    "mamba_ssm_dtype", "max_running_requests", "mem_fraction_static", "tp_size", "disable_overlap_schedule",
+    "cuda_graph_backend_decode", "cuda_graph_backend_prefill", "speculative_algorithm", "speculative_num_draft_tokens",
+    "speculative_draft_model_path", "speculative_draft_model_quantization", "speculative_draft_kv_cache_dtype",
+    "speculative_draft_attention_backend", "speculative_draft_window_size",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -73,12 +81,14 @@ def run(plan: Plan, servers: Servers, folder: Path, told: Told | None = None) ->
         raise DSpineError(f"{folder} holds a run already; expected a new folder")
     cells: list[Cell] = []
     warm: set[str] = set()
+    stated: dict[str, dict[str, Any]] = {}  # what each arm's server says it runs with
     workload: Workload | None = None
     for repetition, arm in order(plan.arms, plan.repetitions):
         url, fresh = servers.url(arm)
+        stated[arm.name] = stated.get(arm.name) or _stated(plan, url)
         if workload is None:
-            workload = _tokenise(plan, url)
-            _write_header(folder, plan, workload, servers)
+            workload = _tokenise(plan, url, stated[arm.name].get("context_length"))
+        _write_header(folder, plan, workload, servers, stated)
         if fresh or arm.name not in warm:
             told.phase(f"{arm.name}: warm pass, not measured")
             play(url, workload, max(plan.users), plan.seeds[repetition], headers=plan.headers, progress=told.turn)
@@ -88,8 +98,6 @@ def run(plan: Plan, servers: Servers, folder: Path, told: Told | None = None) ->
             cell = _measure(plan, workload, folder, arm, url, users, repetition, told)
             cells.append(cell)
             told.cell(cell)
-    assert workload is not None
-    _write_header(folder, plan, workload, servers)  # by now every arm's command is known
     return cells
 
 
@@ -114,10 +122,17 @@ def _measure(
     return cell
 
 
-def _tokenise(plan: Plan, url: str) -> Workload:
+def _stated(plan: Plan, url: str) -> dict[str, Any]:
+    try:
+        answer = httpx.get(f"{url}/server_info", headers=plan.headers, timeout=60, trust_env=False)
+    except httpx.HTTPError as error:
+        raise DSpineError(f"{url}: {error}; expected a running SGLang server") from error
+    found = answer.json() if answer.status_code == 200 else {}
+    return {name: found[name] for name in STATED if found.get(name) is not None}
+
+
+def _tokenise(plan: Plan, url: str, room: int | None) -> Workload:
     with httpx.Client(base_url=url, headers=plan.headers, timeout=120, trust_env=False) as http:
-        info = http.get("/server_info")
-        room = info.json().get("context_length") if info.status_code == 200 else None
         workload = tokenise(plan.recorded, http, plan.sampling, plan.source, room)
     if len(workload.conversations) < max(plan.users):
         raise DSpineError(
@@ -135,9 +150,15 @@ def _flush(url: str, plan: Plan) -> None:
         )
 
 
-def _write_header(folder: Path, plan: Plan, workload: Workload, servers: Servers) -> None:
+def _write_header(
+    folder: Path, plan: Plan, workload: Workload, servers: Servers, stated: dict[str, dict[str, Any]]
+) -> None:
+    """Anew at every visit: each one may start a server whose command and settings were not known before."""
     header = {
-        "arms": [arm.to_dict() | {"command": servers.commands.get(arm.name)} for arm in plan.arms],
+        "arms": [
+            arm.to_dict() | {"command": servers.commands.get(arm.name), "server": stated.get(arm.name)}
+            for arm in plan.arms
+        ],
         "users": plan.users,
         "repetitions": plan.repetitions,
         "seeds": plan.seeds,

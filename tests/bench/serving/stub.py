@@ -45,7 +45,7 @@ def serving(stub: Stub) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.answer(200, {"context_length": stub.context})
+            self.answer(200, {"context_length": stub.context, "dtype": "float32", "api_key": "secret"})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "null")

@@ -64,6 +64,12 @@ def test_its_report_says_what_was_measured_and_what_may_be_said(measured):
     assert "Rounds by accepted proposals" in text and "Rounds by verify width" in text and "fingerprint" in text
 
 
+def test_what_each_server_says_it_runs_with_is_kept_and_no_secret(measured):
+    folder, _, _ = measured
+    assert "(dtype float32, context_length 1000)" in (text := render(read_run(folder))) and "secret" not in text
+    assert "secret" not in (folder / "run.json").read_text()
+
+
 def test_a_cell_that_scatters_is_marked_and_not_quoted_as_a_win(measured):
     folder, _, _ = measured
     text = render(read_run(folder), gate=1e-6)
