@@ -8,12 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from sglang_dspine.cli.main import app
+from sglang_dspine.doctor import environment
 from tests.preflight.folders import SMALL, target
 from tests.support.pairs import DEMO
 
 
 @pytest.fixture
 def doctor(monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "check_symbols", lambda: [])  # takes seconds; tests/doctor has it
     for name in ("MODEL", "DRAFT", "API_KEY", "PORT", "HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -26,6 +26,7 @@ def theirs(config, ssm, conv):
     return Mamba2CacheParams(shape=shape, layers=layers, dtype=Mamba2StateDType(conv=conv, temporal=ssm))
 
 
+@pytest.mark.full  # the import alone takes long
 @pytest.mark.parametrize("config", [HYBRID_27B, SMALL])
 @pytest.mark.parametrize(("ssm", "conv"), [("bfloat16", "bfloat16"), ("float32", "bfloat16"), ("float32", "float32")])
 def test_slots_and_rings_have_the_bytes_that_sglang_allocates(config, ssm, conv):
@@ -34,6 +35,13 @@ def test_slots_and_rings_have_the_bytes_that_sglang_allocates(config, ssm, conv)
     found = state_bytes(read_recurrent(config, 64), words, 16, replay=True)
     assert found.slot == expected.mamba_cache_per_req
     assert found.verify == expected.replayssm_ring_bytes_per_req(16)
+
+
+def test_a_slot_is_a_convolution_window_and_a_state_for_every_layer():
+    window = (48 * 128 + 2 * 16 * 128) * 3  # values, keys and queries; three steps back
+    found = state_bytes(RECURRENT, ["--mamba-ssm-dtype", "bfloat16"], 16)
+    assert found.slot == 48 * (window * 2 + 48 * 128 * 128 * 2)
+    assert state_bytes(RECURRENT, [], 16).slot == 48 * (window * 2 + 48 * 128 * 128 * 4)
 
 
 def test_without_replay_a_verify_step_keeps_a_state_for_every_row():

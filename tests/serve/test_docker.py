@@ -47,6 +47,7 @@ def test_the_endpoint_is_on_loopback_unless_told_otherwise(shell):
     assert values(run_words(shell), "--publish") == [f"127.0.0.1:{shell.port}:30000"]
 
 
+@pytest.mark.full
 def test_another_host_is_published_when_asked_for(shell):
     assert values(run_words(shell, HOST="0.0.0.0"), "--publish") == [f"0.0.0.0:{shell.port}:30000"]
 
@@ -81,11 +82,13 @@ def test_the_key_goes_by_a_private_file_and_is_in_no_word_and_no_output(shell):
     assert f"{key}:/run/secrets/dspine_api_key:ro" in values(shell.docker_calls("run")[0], "--volume")
 
 
+@pytest.mark.full
 def test_a_token_of_the_hub_is_passed_by_name_only(shell):
     words = run_words(shell, HF_TOKEN="hf_secret")
     assert "HF_TOKEN" in values(words, "--env") and "hf_secret" not in " ".join(words)
 
 
+@pytest.mark.full
 def test_the_image_is_built_once_and_one_that_is_named_never(shell):
     shell.run("--docker", **shell.docker)
     shell.run("--docker", "--restart", **shell.docker)
@@ -118,6 +121,7 @@ def test_a_second_start_reports_the_first_and_other_settings_are_refused(shell):
     assert replaced.returncode == 0 and shell.docker_calls("run")[-1][-1] == "debug"
 
 
+@pytest.mark.full
 def test_status_logs_and_stop_find_the_container(shell):
     shell.run("--docker", **shell.docker)
     seen = shell.run("--status", **shell.docker)
@@ -135,16 +139,19 @@ def test_death_prints_the_last_200_lines_keeps_the_whole_log_and_removes_the_con
     assert len((shell.root.parent / "state" / f"{shell.port}.log").read_text().splitlines()) == 300
 
 
+@pytest.mark.full
 def test_a_killed_container_is_told_as_short_of_memory(shell):
     done = shell.run("--docker", **shell.docker, STAND_IN_DIES="137")
     assert "as when memory runs out" in done.stderr
 
 
+@pytest.mark.full
 def test_one_that_never_gets_healthy_is_removed_after_the_limit(shell):
     done = shell.run("--docker", **shell.docker, STAND_IN_HANGS="1", START_LIMIT="1")
     assert done.returncode == 1 and "not healthy after 1 s; START_LIMIT" in done.stderr and shell.docker_calls("rm")
 
 
+@pytest.mark.full
 def test_one_whose_first_answer_is_wrong_does_not_stay(shell):
     done = shell.run("--docker", **shell.docker, STAND_IN_ANSWER="1")
     assert done.returncode == 1 and "first answer" in done.stderr and shell.docker_calls("rm")
