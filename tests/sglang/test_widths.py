@@ -20,7 +20,7 @@ from ..support.round_log import logged_rounds
 
 # batch 1, 2, ...: every step up or down of the sweep below crosses a change of width, through plain decode and back
 WIDTHS = [8, 6, 1, 4, 4, 2, 8, 3, 3, 1, 5, 5, 1, 7, 2, 4]
-ROOMY = {"max_running_requests": 20, "max_mamba_cache_size": 64, "max_total_tokens": 8192}
+ROOMY = {"max_running_requests": 20, "max_mamba_cache_size": 128, "max_total_tokens": 8192}
 OVERLAP = {"disable_overlap_schedule": False}
 SERVERS = {
     "dense": (pairs.dense, {**OVERLAP, "page_size": 16}),
@@ -45,12 +45,15 @@ def serve(pair, engines, table, **server_args):
     return pair.served(engines, speculative_dspark_sps_table_path=table, **ROOMY, **server_args)
 
 
-def sweep(engine, prompts) -> list:
-    """Batch 1 -> 16 -> 3: one request, then the others one by one, and all but three leave early."""
-    outputs = [engine.add_request(request(prompts[0], 300))]
+def sweep(engine, prompts, pace: int) -> list:
+    """Batch 1 -> 16 -> 3: one request, then the others one by one, and all but three leave early.
+
+    pace: tokens that a request is given for each one that is still to join.
+    """
+    outputs = [engine.add_request(request(prompts[0], 20 * pace))]
     for i, ids in enumerate(prompts[1:], start=1):
         engine.run_until(lambda: any(r.mode == "decode" for r in outputs[-1].rounds))
-        outputs.append(engine.add_request(request(ids, 300 if i < 3 else 32 + 14 * (15 - i))))
+        outputs.append(engine.add_request(request(ids, 20 * pace if i < 3 else 32 + pace * (15 - i))))
     engine.run_until(lambda: all(out.finished for out in outputs))
     engine.settle()
     return outputs
@@ -67,7 +70,7 @@ def test_a_sweep_of_batch_sizes_with_changing_widths_emits_the_targets_text(engi
     prompts = held_out_code(16, 60) if pair_of is pairs.demo else random_prompts([5 + 3 * i for i in range(16)])
     engine = serve(pair, engines, table, **server_args)
     before = engine.pools
-    outputs = sweep(engine, prompts)
+    outputs = sweep(engine, prompts, pace=32 if pair_of is pairs.demo else 14)
     for ids, out in zip(prompts, outputs, strict=True):
         assert_greedy(pair.target, ids, out.output_ids, server)
     assert {1, 16} <= decode_batches(outputs) and len(decode_batches(outputs)) > 8, "the batch kept its size"
