@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from .docker_plan import container_name
+from .docker_plan import container_name, key_path
 from .engine import Engine, find_engine
 from .record import Record, find_record, log_path, stop_recorded
 from .settings import Settings
@@ -38,6 +38,7 @@ def stop(settings: Settings) -> int:
     container = engine.find(container_name(settings)) if engine else None
     if engine is not None and container is not None:
         engine.remove(container.name)
+        key_path(settings).unlink(missing_ok=True)
         print(f"stopped {container.what or 'a server'}, container {container.name} is removed")
         return 0
     print(f"nothing is served on port {settings.port}")

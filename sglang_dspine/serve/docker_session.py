@@ -90,9 +90,13 @@ def already(engine: Engine, settings: Settings, command: Command, options: Names
 
 
 def provide_image(engine: Engine, settings: Settings) -> None:
-    """Build ours when it is not there; another's is `docker run`'s to pull."""
+    """Build ours when it is not there, pull another's."""
     image = image_of(settings)
-    if image != IMAGE or engine.has_image(image):
+    if engine.has_image(image):
+        return
+    if image != IMAGE:
+        if engine.show(["pull", image]) != 0:
+            raise ServeError(f"docker pull {image} failed; IMAGE= names an image to use, unset it is built here")
         return
     print(f"building {image}, once; this takes a while", flush=True)
     dockerfile = str(ROOT / "docker" / "Dockerfile")

@@ -80,6 +80,8 @@ def test_the_key_goes_by_a_private_file_and_is_in_no_word_and_no_output(shell):
     key = state / f"{shell.port}.key"
     assert key.read_text() == "s3cret" and key.stat().st_mode & 0o777 == 0o600
     assert f"{key}:/run/secrets/dspine_api_key:ro" in values(shell.docker_calls("run")[0], "--volume")
+    shell.run("--stop", **shell.docker)
+    assert not key.exists()
 
 
 @pytest.mark.full
@@ -96,6 +98,12 @@ def test_the_image_is_built_once_and_one_that_is_named_never(shell):
     assert values(built, "--tag") == [IMAGE] and Path(values(built, "--file")[0]).is_file()
     shell.run("--docker", "--restart", **shell.docker, IMAGE="mine:1")
     assert len(shell.docker_calls("build")) == 1 and "mine:1" in shell.docker_calls("run")[-1]
+    assert shell.docker_calls("pull") == [["pull", "mine:1"]]
+
+
+def test_an_image_that_cannot_be_pulled_is_told(shell):
+    done = shell.run("--docker", **shell.docker, IMAGE="mine:1", STAND_IN_PULL="1")
+    assert done.returncode == 1 and "docker pull mine:1 failed" in done.stderr and not shell.docker_calls("run")
 
 
 def test_a_build_that_fails_is_told(shell):

@@ -5,7 +5,7 @@ STAND_IN_DOWN     the engine does not answer
 STAND_IN_DIES     a container that is run exits with this status
 STAND_IN_HANGS    it never gets healthy
 STAND_IN_ANSWER   exit status of `docker exec` (default 0)
-STAND_IN_BUILD    exit status of `docker build` (default 0)
+STAND_IN_BUILD    exit status of `docker build` (default 0), STAND_IN_PULL of `docker pull`
 """
 
 import json
@@ -38,6 +38,10 @@ def build() -> int:
     if status == 0:
         (folder / "images").write_text(value("--tag"))
     return status
+
+
+def pull() -> int:
+    return int(os.environ.get("STAND_IN_PULL", "0"))
 
 
 def run() -> int:
@@ -83,5 +87,14 @@ def answer() -> int:
 
 with (folder / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps(words) + "\n")
-verbs = {"info": info, "image": image, "build": build, "run": run, "container": container, "logs": logs, "rm": rm}
+verbs = {
+    "info": info,
+    "image": image,
+    "build": build,
+    "pull": pull,
+    "run": run,
+    "container": container,
+    "logs": logs,
+    "rm": rm,
+}
 sys.exit((verbs | {"stop": stop, "exec": answer})[words[0]]())
