@@ -120,3 +120,8 @@ def test_the_commands_of_the_scripts_are_clean():
     tool = Path(sys.executable).with_name("shellcheck")
     found = subprocess.run([str(tool), str(ROOT / "scripts/install.sh")], capture_output=True, text=True)
     assert found.returncode == 0, found.stdout
+
+
+def test_the_image_gets_no_secrets_and_no_history():
+    ignored = (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
+    assert ".*" in ignored and not any(line.startswith("!") for line in ignored)
