@@ -99,9 +99,9 @@ def _verify_width(args: Any, config: DraftConfig, folder: Path) -> None:
                 f"{flag} {width}: expected 2 to {block} (the anchor plus 1 to {block - 1} proposals of this "
                 f"checkpoint); leave it unset for {block}"
             )
-    flag = getattr(args, "speculative_dspark_sps_table_path", None)
-    settings, table = WidthSettings.read(), find_table(flag, folder, _gpu_name(args.device))
-    given = bool(flag or os.environ.get(VARIABLE))
+    named = getattr(args, "speculative_dspark_sps_table_path", None)
+    settings, table = WidthSettings.read(), find_table(named, folder, _gpu_name(args.device))
+    given = bool(named or os.environ.get(VARIABLE))
     plan = plan_widths(settings, table, next(iter(widths.values()), None), block, given)
     args.speculative_dspark_sps_table_path = str(Path(plan.table.where).resolve()) if plan.uses_table else None
     args.speculative_num_draft_tokens = plan.widest
