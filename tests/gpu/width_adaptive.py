@@ -5,8 +5,8 @@
 Serves the demo pair twice: first to tune its widths, then with the tuned table and DSPINE_WIDTH_POLICY=adaptive. Each
 arm is the same load in the same server: USERS requests after code, then as many after random bytes at a high
 temperature; `plain` forces width 1, `fixed` the table's width, `adaptive` neither. Arms are interleaved there and back,
-N (5) repetitions each. Exit status 0: adaptive's tokens per second are at least 0.97 of the better of the other two; the
-interval is printed. About six minutes.
+N (5) repetitions each. Exit status 0: adaptive has at least 0.97 of the tokens per second of the better of the other
+two; the interval is printed. About six minutes.
 """
 
 from __future__ import annotations
