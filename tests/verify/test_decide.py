@@ -78,6 +78,19 @@ def test_a_sampled_request_emits_the_targets_law():
     torch.testing.assert_close(found, (logits[0] / heat).softmax(-1), rtol=0, atol=0.015)
 
 
+def test_plain_decode_emits_the_targets_law_and_the_argmax_of_greedy_requests():
+    """Width 1: one row, no proposal."""
+    torch.manual_seed(2)
+    n, logits, heat = 20000, 2 * torch.randn(6), 0.7
+    nothing = torch.zeros(n, 0, 3, dtype=torch.int64)
+    info = sampling([True, *[False] * (n - 1)], heat)
+    anchors = torch.zeros(n, 1, dtype=torch.int64)
+    decision = decide(anchors, logits.repeat(n, 1), info, nothing, nothing.float(), anchors, None)
+    assert decision.commit_lens.unique().tolist() == [1] and decision.bonus[0] == logits.argmax()
+    found = torch.bincount(decision.out_tokens[1:, 0], minlength=6) / (n - 1)
+    torch.testing.assert_close(found, (logits / heat).softmax(-1), rtol=0, atol=0.015)
+
+
 def test_emitted_tokens_are_the_accepted_proposals_and_the_bonus():
     tokens = torch.tensor([[9, 1, 2, 3], [9, 1, 2, 3], [9, 1, 2, 3]])
     out = commit_row(tokens, torch.tensor([0, 2, 3]), torch.tensor([50, 51, 52]))
