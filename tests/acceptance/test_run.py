@@ -135,3 +135,11 @@ def test_a_drafter_of_another_target_ends_in_one_line(tmp_path):
     words = ["accept", str(tmp_path / "out"), str(text), "--target", dense_qwen3()]
     result = CliRunner().invoke(app, [*words, "--arm", "a demo/draft"])
     assert result.exit_code == 1 and "accept: " in result.output
+
+
+def test_without_matplotlib_the_report_says_so(measured, monkeypatch):
+    from sglang_dspine.acceptance import report
+
+    monkeypatch.setattr(report, "can_plot", lambda: False)
+    assert {path.suffix for path in report.write_report(measured)} == {".csv", ".json", ".md"}
+    assert "matplotlib is not installed" in (measured.settings.folder / "report.md").read_text()

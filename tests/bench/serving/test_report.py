@@ -1,5 +1,6 @@
 """What a report says about arms whose figures are known."""
 
+from sglang_dspine.bench.serving import report
 from sglang_dspine.bench.serving.report import csv_row, render
 
 from .test_verdict import one_run
@@ -31,3 +32,10 @@ def test_failed_requests_have_a_table_of_their_own():
 def test_a_line_of_the_csv_holds_what_the_tables_show():
     row = csv_row(one_run(5).cells[0])
     assert {"arm", "users", "tok_s", "user_tok_s", "accepted_length", "failed", "seed"} <= set(row)
+
+
+def test_without_matplotlib_the_report_says_so_and_is_whole_otherwise(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "can_plot", lambda: False)
+    written = report.write_report(one_run(6), tmp_path)
+    assert {path.name for path in written} == {"cells.csv", "report.md"}
+    assert "pip install 'sglang-dspine[evidence]'" in (tmp_path / "report.md").read_text()
