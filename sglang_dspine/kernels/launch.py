@@ -60,6 +60,18 @@ class Launch:
         return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
+@dataclass(frozen=True)
+class Product:
+    """A product that the vendor's library multiplies: out = a b^T. [T, n], [m, n] -> [T, m]"""
+
+    a: torch.Tensor
+    b: torch.Tensor
+    out: torch.Tensor
+
+    def run(self) -> None:
+        torch.mm(self.a, self.b.T, out=self.out)
+
+
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 

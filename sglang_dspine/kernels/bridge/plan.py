@@ -1,4 +1,4 @@
-"""Tiles, grids and workspace of the bridge's three launches."""
+"""Tiles, grids and workspace of the bridge's launches."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import functools
 
 import torch
 
-from ..launch import PROGRAMS, Launch, ceil_div, power_below, tile
-from .kernel import bridge_message, bridge_read, bridge_write
+from ..launch import PROGRAMS, Launch, Product, ceil_div, power_below, tile
+from .kernel import MOST_PARTS, bridge_message, bridge_read, bridge_sum, bridge_write
 from .naive import SMALLEST, Injected, LayerBridge
+
+FEW_ROWS = 64  # from here on the read-out is left to the vendor's product, after a launch that sums and measures rows
 
 
 @functools.lru_cache(maxsize=8)
@@ -18,45 +20,60 @@ def arrivals(device: torch.device) -> torch.Tensor:
 
 
 def plan_injection(
-    residual: torch.Tensor, delta: torch.Tensor | None, anchor: torch.Tensor, weights: LayerBridge
-) -> tuple[list[Launch], Injected]:
-    """The launches of `inject_naive`'s computation, in order, and the tensors they will fill."""
+    residual: torch.Tensor,
+    delta: torch.Tensor | None,
+    anchor: torch.Tensor,
+    weights: LayerBridge,
+    few: bool | None = None,
+) -> tuple[list[Launch | Product], Injected]:
+    """The launches of `inject_naive`'s computation, in order, and the tensors they will fill. few: by default, up to
+    FEW_ROWS."""
     blocks, width, hidden = residual.shape
     rows, rank, m = blocks * width, weights.readout.shape[0], weights.bias.shape[0]
-    device, dtype = residual.device, residual.dtype
+    few = rows <= FEW_ROWS if few is None else few
     residual, anchor = residual.contiguous(), anchor.contiguous()
     delta = delta.contiguous() if delta is not None else None
-    half = 2 if dtype == torch.float32 else 1  # twice the bytes: half the depth of a tile
+    half = 2 if residual.dtype == torch.float32 else 1  # twice the bytes: half the depth of a tile
     bt = tile(rows, 16, 64)
     deep = (128 if bt < 64 else 64) // half
-    told, out = (16 if rows <= 256 else 32), (32 if rows <= 128 else 128)  # columns a program of the other two
-    bn = min(32 if rows <= 64 else 64, tile(rank, 16, 64))
-    split = power_below(min(8, PROGRAMS // (ceil_div(rows, bt) * ceil_div(rank, bn)), ceil_div(hidden, deep)))
+    told, out = (16 if rows <= 256 else 32), (32 if rows <= 128 else 128)  # columns a program of the last two
+    bn = tile(rank, 16, 32)
+    tiles = ceil_div(rows, bt) * ceil_div(rank, bn)
+    split = power_below(min(int(MOST_PARTS), PROGRAMS // tiles, ceil_div(hidden, deep))) if few else 1
 
-    def empty(*shape: int, of: torch.dtype = dtype) -> torch.Tensor:
-        return torch.empty(*shape, dtype=of, device=device)
+    def empty(*shape: int, of: torch.dtype = residual.dtype) -> torch.Tensor:
+        return torch.empty(*shape, dtype=of, device=residual.device)
 
     before = residual if delta is None else empty(blocks, width, hidden)
     features, message = empty(rows, rank), empty(rows, m)
-    partial = empty(split if split > 1 else 0, rows, rank, of=torch.float32)
     squares, receive = empty(split, rows, of=torch.float32), empty(blocks, width, m, of=torch.float32)
     after = empty(blocks, width, hidden)
-    launches = [
-        Launch(
-            bridge_read,
-            (ceil_div(rows, bt), ceil_div(rank, bn), split),
-            {
-                "residual": residual, "delta": residual if delta is None else delta, "readout": weights.readout,
-                "before": before, "read": features, "partial": partial, "squares": squares,
-                "arrivals": arrivals(device), "rows": rows, "split": split,
-            },
-            {
-                "H": hidden, "RANK": rank, "ADD": delta is not None,
-                "BT": bt, "BN": bn, "BK": deep,
-            },
-            warps=4,
-            stages=4 if bt < 64 else 3,
-        ),
+    stream = {
+        "residual": residual, "delta": residual if delta is None else delta, "before": before, "squares": squares,
+    }  # fmt: skip
+    add = {"H": hidden, "ADD": delta is not None}
+    first: list[Launch | Product]
+    if few:
+        workspace = {
+            "partial": empty(split if split > 1 else 0, rows, rank, of=torch.float32),
+            "arrivals": arrivals(residual.device),
+        }
+        first = [
+            Launch(
+                bridge_read,
+                (ceil_div(rows, bt), ceil_div(rank, bn), split),
+                {**stream, **workspace, "readout": weights.readout, "read": features, "rows": rows, "split": split},
+                {**add, "RANK": rank, "BT": bt, "BN": bn, "BK": deep},
+                warps=4,
+                stages=4,
+            )
+        ]
+    else:
+        first = [
+            Launch(bridge_sum, (rows,), stream, {**add, "BH": tile(hidden, 16, 1024)}, warps=4, stages=1),
+            Product(before.view(rows, hidden), weights.readout, features),
+        ]
+    then = [
         Launch(
             bridge_message,
             (ceil_div(rows, bt), ceil_div(m, told)),
@@ -66,8 +83,8 @@ def plan_injection(
                 "receive": receive, "message": message, "rows": rows, "width": width, "smallest": SMALLEST,
             },
             {"RANK": rank, "M": m, "BT": bt, "BM": told, "BK": deep},
-            warps=4,
-            stages=3,
+            warps=8 if told == 32 else 4,
+            stages=5 if bt == 16 else 4,
         ),
         Launch(
             bridge_write,
@@ -78,7 +95,7 @@ def plan_injection(
             },
             {"H": hidden, "M": m, "BT": bt, "BN": out, "BK": deep},
             warps=4,
-            stages=3,
+            stages=5 if bt < 64 else 4,
         ),
     ]  # fmt: skip
-    return launches, Injected(before, after, receive[:, 1:])
+    return [*first, *then], Injected(before, after, receive[:, 1:])

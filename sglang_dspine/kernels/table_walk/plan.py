@@ -8,7 +8,7 @@ from ..head_rows.form import StoredHead
 from ..launch import PROGRAMS, Launch, ceil_div, power_below, power_of_2, tile
 from .parts import Draw, Prepared, Proposal, TableWeights
 from .table import table_sums
-from .walk import table_walk
+from .walk import MOST_PARTS, MOST_SLICES, table_walk
 
 
 def plan_table_walk(
@@ -39,8 +39,8 @@ def plan_table_walk(
     half = 2 if x.dtype == torch.float32 else 1
     bm, bk, bh = tile(m, 16, 64), 64 // half, tile(hidden, 16, 256)
     # one program a processor or more: a slice of the message space each while rows are few
-    slices = 1 if wide else power_below(min(ceil_div(m, bm), PROGRAMS // rows))
-    parts = power_below(min(16, PROGRAMS // rows, ceil_div(hidden, bh)))
+    slices = 1 if wide else power_below(min(int(MOST_SLICES), ceil_div(m, bm), PROGRAMS // rows))
+    parts = power_below(min(int(MOST_PARTS), 2 * PROGRAMS // rows, ceil_div(hidden, bh)))
     pairing = ceil_div(rows, group) * slices
 
     def empty(*shape: int) -> torch.Tensor:

@@ -36,7 +36,7 @@ def pairs(
     token = tl.where(first, tl.load(anchor + block, first, 0), token).to(tl.int32)
     received = receive + (block * receive_block + i * receive_row)[:, None]
     here = messages + ((part * rows + row) * K + place)[:, None] * M
-    for start in range(0, M, BK):
+    for start in tl.range(0, M, BK, num_stages=3):
         k = (start + tl.arange(0, BK))[None, :]
         inside = live[:, None] & (k < M)
         gate = tl.load(received + k, inside, 0.0).to(tl.float32)
@@ -85,7 +85,7 @@ def unary(
     start = x + (row // row_count) * x_block + (row % row_count) * x_row
     sums = tl.zeros((KP, BH), tl.float32)
     square = tl.zeros((BH,), tl.float32)
-    for step in range(steps):
+    for step in tl.range(0, steps, num_stages=5):  # no product in it: unasked, nothing would be fetched ahead
         h = (part * steps + step) * BH + tl.arange(0, BH)
         value = tl.load(start + h, h < H, 0.0).to(tl.float32)
         square += value * value

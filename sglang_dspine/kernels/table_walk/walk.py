@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+MOST_PARTS, MOST_SLICES = tl.constexpr(8), tl.constexpr(4)
+
 
 @triton.jit(do_not_specialize=["rows", "row_count", "uniform_stride", "token_stride", "slices", "parts"])
 def table_walk(
@@ -23,18 +25,19 @@ def table_walk(
     unary = tl.zeros((RP, KP), tl.float32)
     live = (r < row_count)[:, None] & (c < K)[None, :]
     at = row[:, None] * K + c[None, :]
-    for part in range(parts):
-        square += tl.load(squares + part * rows + row, r < row_count, 0.0)
-        unary += tl.load(own + part * rows * K + at, live, 0.0)
+    here, sliced = r * 0 + parts, r * 0 + slices  # vectors: the interpreter takes no scalar for a mask
+    for part in tl.static_range(MOST_PARTS):  # unrolled: the loads wait together
+        square += tl.load(squares + part * rows + row, (r < row_count) & (here > part), 0.0)
+        unary += tl.load(own + part * rows * K + at, live & (here > part)[:, None], 0.0)
     line = tl.zeros((RP, KP), tl.float32)
     bent = tl.zeros((RP, KP), tl.float32)
     added = tl.zeros((RP, KP, KP), tl.float32)
     cube = at[:, :, None] * K + c[None, None, :]
     inside = live[:, :, None] & (c < K)[None, None, :]
-    for part in range(slices):
-        line += tl.load(linear + part * rows * K + at, live, 0.0)
-        bent += tl.load(quadratic + part * rows * K + at, live, 0.0)
-        added += tl.load(pair + part * rows * K * K + cube, inside, 0.0)
+    for part in tl.static_range(MOST_SLICES):
+        line += tl.load(linear + part * rows * K + at, live & (sliced > part)[:, None], 0.0)
+        bent += tl.load(quadratic + part * rows * K + at, live & (sliced > part)[:, None], 0.0)
+        added += tl.load(pair + part * rows * K * K + cube, inside & (sliced > part)[:, None, None], 0.0)
     s = tl.sqrt(square / H)
     if HALF:
         s = s.to(tl.bfloat16).to(tl.float32)

@@ -7,7 +7,7 @@ import torch
 from ..launch import Launch, ceil_div, power_of_2
 from .kernel import best_of_groups, group_maxima
 
-MOST_GROUPS = 4096  # of one row: what the second stage holds in registers
+MOST_GROUPS = 2048  # of one row: what the second stage holds in registers
 
 
 def plan_top_k(logits: torch.Tensor, vocab: int, k: int) -> tuple[list[Launch], torch.Tensor, torch.Tensor]:
@@ -31,7 +31,7 @@ def plan_top_k(logits: torch.Tensor, vocab: int, k: int) -> tuple[list[Launch], 
             (rows,),
             shared | {"values": values, "ids": ids} | sizes,
             {"K": k, "KP": power_of_2(k), "GROUP": group, "GROUPS": padded},
-            4,
+            8,
             1,
         ),
     ]

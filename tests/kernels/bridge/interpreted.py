@@ -34,8 +34,8 @@ def rows(blocks: int, width: int, hidden: int, dtype: torch.dtype = torch.float3
     return residual, delta, torch.randint(VOCAB, (blocks,), generator=g)
 
 
-def run(residual, delta, anchor, weights) -> Injected:
-    launches, injected = plan_injection(residual, delta, anchor, weights)
+def run(residual, delta, anchor, weights, few: bool | None = None) -> Injected:
+    launches, injected = plan_injection(residual, delta, anchor, weights, few)
     for launch in launches:
         launch.run()
     return injected
@@ -44,11 +44,12 @@ def run(residual, delta, anchor, weights) -> Injected:
 SHAPES = [(1, 2, 40, 24, 12), (3, 5, 96, 40, 20), (5, 16, 72, 40, 24)]
 
 
+@pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("blocks, width, hidden, rank, message", SHAPES)
-def test_every_output_is_the_naive_ones_at_odd_shapes(blocks, width, hidden, rank, message):
+def test_every_output_is_the_naive_ones_at_odd_shapes(blocks, width, hidden, rank, message, few):
     weights = made(hidden, rank, message)
     residual, delta, anchor = rows(blocks, width, hidden)
-    found, expected = run(residual, delta, anchor, weights), inject_naive(residual, delta, anchor, weights)
+    found, expected = run(residual, delta, anchor, weights, few), inject_naive(residual, delta, anchor, weights)
     assert torch.equal(found.before, expected.before)
     assert ratio_error(found.after, expected.after) < 1e-6
     assert ratio_error(found.receive, expected.receive) < 1e-6

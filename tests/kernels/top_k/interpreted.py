@@ -32,7 +32,7 @@ def test_ids_and_values_are_the_stable_sorts(rows, vocab, k, dtype):
 
 
 def test_a_vocabulary_of_more_groups_than_one_tile_holds_is_grouped_more_coarsely():
-    assert same(normal(1, 300_000), 300_000, 16)
+    assert same(normal(1, 150_000), 150_000, 16)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 5])
