@@ -117,7 +117,8 @@ def detach(out: Path, commands: dict[str, list[str]]) -> None:
     """Start commands that outlive this one; each leaves its exit status in OUT/name.rc."""
     for name, command in commands.items():
         line = f"{shlex.join(command)} > {out}/{name}.txt 2>&1; echo $? > {out}/{name}.rc"
-        subprocess.Popen(["bash", "-c", line], cwd=ROOT, start_new_session=True)
+        nowhere = subprocess.DEVNULL  # who holds our own output would keep whatever reads it waiting
+        subprocess.Popen(["bash", "-c", line], cwd=ROOT, start_new_session=True, stdout=nowhere, stderr=nowhere)
 
 
 def joined(out: Path, names: Iterable[str], until: float) -> bool:
