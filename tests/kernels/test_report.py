@@ -52,7 +52,7 @@ def test_the_table_of_a_quantised_head_fits(capability, form):
 @pytest.mark.full
 @pytest.mark.parametrize("capability", sorted(SHARED_LIMIT))
 def test_a_tile_too_large_is_seen(capability):
-    """The check itself: a read-out tile of 256 x 256 neither stays in registers nor in shared memory."""
-    launch = bridge_launches(32, 16)[0]
+    """The check itself: a write tile of 256 x 256 neither stays in registers nor in shared memory."""
+    launch = bridge_launches(32, 16)[-1]
     launch.constants.update(BT=256, BN=256, BK=128)
     assert not fits(usage(launch, capability), capability)
