@@ -18,10 +18,10 @@ if torch.cuda.is_available():
         "pip install --force-reinstall sglang-kernel"
     )
 
-from . import attention, conv, gated_delta, gating, norms
+from . import attention, conv, gated_delta, gating, hashing, norms
 from .kv import assign_extend_cache_locs_cpu, assign_req_to_token_pool_cpu, copy_all_layer_kv_cache_cpu
 
-for _module in (attention, gated_delta, gating, norms):
+for _module in (attention, gated_delta, gating, hashing, norms):
     for _name in _module.OPS:
         setattr(torch.ops.sgl_kernel, _name, getattr(_module, _name))
 

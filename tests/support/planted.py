@@ -104,20 +104,22 @@ def positions_off_by_one(engine: Any):
 
 def _other_q(change: Callable[..., torch.Tensor]):
     """`change(q, draw)` is handed over instead of q; `draw(factor)` is the q at so many times the temperature."""
-    from sglang_dspine.draft import proposer
+    from sglang_dspine.draft.proposer import Proposer
 
-    right = proposer.walk
+    right = Proposer.__call__
 
-    def walk(candidates, scores, temperatures, greedy, uniforms):
-        tokens, q = right(candidates, scores, temperatures, greedy, uniforms)
+    def propose(self, u, *rest):
+        right(self, u, *rest)
+        q = self.q[: u.shape[0], : u.shape[1]]
+        drawn = q.clone()
 
         def at(factor: float) -> torch.Tensor:
-            warmer = q.clamp_min(torch.finfo(q.dtype).tiny).pow(1 / factor)
+            warmer = drawn.clamp_min(torch.finfo(q.dtype).tiny).pow(1 / factor)
             return warmer / warmer.sum(-1, keepdim=True)
 
-        return tokens, change(q, at)
+        q.copy_(change(drawn, at))
 
-    return mock.patch.object(proposer, "walk", walk)
+    return mock.patch.object(Proposer, "__call__", propose)
 
 
 @injector("q-of-another-temperature")

@@ -46,9 +46,23 @@ def import_sglang() -> None:
     import sglang.srt.managers.scheduler
     import sglang.srt.models.registry  # noqa: F401
 
+    _order_penalties()
     # Bringing a scheduler up and down collects garbage, a second each time through a heap of modules: set it aside.
     gc.collect()
     gc.freeze()
+
+
+def _order_penalties() -> None:
+    """SGLang keeps its penalisers in a set of classes, so additive penalties come before or after the repetition factor
+    as addresses have it, process by process (under overlap, always before). Before, here: to compare texts."""
+    from sglang.srt.sampling.penaltylib.orchestrator import BatchedPenalizerOrchestrator as Orchestrator
+
+    original = Orchestrator.__init__
+
+    def ordered(self, vocab_size, batch, penalizers):
+        original(self, vocab_size, batch, sorted(penalizers, key=lambda kind: kind.__name__))
+
+    Orchestrator.__init__ = ordered
 
 
 def start_scheduler(settings: dict[str, Any]):
