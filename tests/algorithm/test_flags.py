@@ -48,8 +48,9 @@ def test_what_is_unset_comes_from_the_checkpoint(draft):
     assert args.max_running_requests == flags.DEFAULT_MAX_RUNNING_REQUESTS
 
 
+@pytest.mark.report(13)
 @pytest.mark.parametrize("width", [1, 0, 17, 32])
-def test_a_width_outside_2_to_block_is_refused_with_the_right_number_report_13(draft, width):
+def test_a_width_outside_2_to_block_is_refused_with_the_right_number(draft, width):
     with pytest.raises(
         FlagError, match=rf"--speculative-num-draft-tokens {width}: expected 2 to 16 .*1 to 15 proposals"
     ):
@@ -101,7 +102,8 @@ def test_a_window_beyond_the_trained_one_is_refused(tmp_path):
         flags.resolve(arguments(tmp_path / "draft", speculative_draft_window_size=65))
 
 
-def test_the_targets_quantisation_is_never_inherited_report_7(draft):
+@pytest.mark.report(7)
+def test_the_targets_quantisation_is_never_inherited(draft):
     args = arguments(draft, speculative_draft_model_quantization="modelopt_fp4")
     flags.resolve(args)
     assert args.speculative_draft_model_quantization is None
@@ -115,7 +117,8 @@ def test_a_quantisation_that_was_asked_for_is_kept(draft):
     assert args.speculative_draft_model_quantization == "fp8"
 
 
-def test_the_drafts_kv_dtype_is_its_own_unless_given_report_9(draft):
+@pytest.mark.report(9)
+def test_the_drafts_kv_dtype_is_its_own_unless_given(draft):
     args = arguments(draft, speculative_draft_kv_cache_dtype="bfloat16")
     flags.resolve(args)
     assert args.speculative_draft_kv_cache_dtype == "bfloat16"

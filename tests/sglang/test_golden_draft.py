@@ -56,9 +56,11 @@ def draft_golden(worker, case) -> None:
 
 
 @pytest.mark.parametrize("name", list(TARGETS))
-def test_the_sglang_draft_reproduces_the_golden_block(engines, name):
+def test_the_sglang_draft_reproduces_the_golden_block(engines, name, monkeypatch):
+    monkeypatch.setenv("DSPINE_SELF_CHECK", "1")
     pair = Pair(target_for(name), str(VECTORS / name))
     worker = pair.served(engines, skip_tokenizer_init=True).draft_worker
+    assert worker.self_check.cosine > 0.9999 and worker.self_check.linear_error < 1e-5
     for case in contexts(name, "f32"):
         with torch.inference_mode():
             draft_golden(worker, case)

@@ -78,6 +78,7 @@ def test_an_unreachable_server_fails_requests_not_the_run():
     assert cell.failed == cell.requests == 2 and cell.tok_s is None
 
 
+@pytest.mark.report(25)
 def test_a_loop_repeats_itself_and_a_text_does_not():
     assert repetition([1, 2, 3, 4] * 40) > 0.9
     assert repetition(list(range(200))) == 0.0
