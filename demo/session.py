@@ -20,7 +20,10 @@ from .rows import compare_rows
 from .text import held_out_prompts, stdlib_path
 
 PROMPTS, PROMPT_BYTES, NEW_TOKENS, TOGETHER = 16, 256, 48, 8
-EXAMPLE = '{"text": "def area(width, height):\\n", "sampling_params": {"temperature": 0, "max_new_tokens": 48}}'
+EXAMPLE = (
+    '{"text": "def _check(self, name, value):\\n    if not isinstance(", '
+    '"sampling_params": {"temperature": 0, "max_new_tokens": 96}}'
+)
 
 
 def serve(settings: Settings, extra: Sequence[str], once: bool) -> int:
@@ -56,6 +59,7 @@ def check(settings: Settings, plain: Command, port: int, on_gpu: bool, console: 
         if on_gpu:
             exact = compare_rows(settings, url, prompts, NEW_TOKENS)
         else:
+            # both arms of ours, alone and together, against plain decode alone
             exact = compare(pair for arm in ours for pair in zip(arm.each, theirs[0].each, strict=True))
     findings = [judge_length(alone.accepted_length, alone.tokens, alone.rounds), exact]
     for finding in findings:

@@ -151,6 +151,7 @@ def _provenance(seen: Examination) -> dict[str, Any]:
 
 
 def _copy_documents(source: Path, folder: Path) -> None:
+    """All but the report of an earlier conversion: the new folder gets its own (agreement/report.py)."""
     for path in sorted(source.iterdir()):
-        if path.is_file() and not path.name.startswith(".") and path.suffix in KEPT:
+        if path.is_file() and not path.name.startswith(".") and path.suffix in KEPT and path.stem != "conversion":
             shutil.copyfile(path, folder / path.name)

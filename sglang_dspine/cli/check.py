@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
@@ -25,7 +26,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print the find
     else:
         out = Console(highlight=False, soft_wrap=True)
         for problem in wrong:
-            out.print(f"[red]fail[/] {problem}", markup=True)
+            out.print(f"[red]fail[/] {escape(problem)}")
         if not wrong:
             out.print(f"[green]ok[/] SGLang {SGLANG_VERSION}, {len(SYMBOLS)} symbols as expected")
     raise typer.Exit(1 if wrong else 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import Any
 
@@ -32,9 +34,38 @@ class LazyCommands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         single = typer.Typer(add_completion=False)
-        module = import_module(f".{COMMANDS[cmd_name]}", package=__package__)
-        single.command(cmd_name)(module.command)
+        try:
+            module = import_module(f".{COMMANDS[cmd_name]}", package=__package__)
+        except ModuleNotFoundError as error:
+            raise lacking(cmd_name, error) from None
+        single.command(cmd_name)(told_what_lacks(cmd_name, module.command))
         return typer.main.get_command(single)
+
+
+def told_what_lacks(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, ending in a sentence where a package is missing: this one names neither torch nor SGLang."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except ModuleNotFoundError as error:
+            raise lacking(name, error) from None
+
+    return run
+
+
+def lacking(name: str, error: ModuleNotFoundError) -> Exception:
+    """What to raise for a package that is missing; a module of this package that is missing is a fault of ours."""
+    missing = str(error.name).partition(".")[0]
+    if missing in ("", "None", __package__.partition(".")[0]):
+        return error
+    typer.echo(
+        f"sglang-dspine {name}: needs {missing}, which comes with SGLang. Run it in the environment that runs SGLang, "
+        "or pip install '.[sglang]' in the folder of this project",
+        err=True,
+    )
+    return typer.Exit(2)
 
 
 app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=False)

@@ -20,7 +20,8 @@ def sglang_root() -> Path:
     spec = importlib.util.find_spec("sglang")
     if spec is None or not spec.submodule_search_locations:
         raise CompatError(
-            f"SGLang is not installed; DSPINE needs sglang=={SGLANG_VERSION} (pip install 'sglang-dspine[sglang]')"
+            f"SGLang is not installed; DSPINE needs sglang=={SGLANG_VERSION} (pip install '.[sglang]' in the folder of "
+            "this project)"
         )
     return Path(next(iter(spec.submodule_search_locations))).parent
 

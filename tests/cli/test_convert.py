@@ -73,3 +73,14 @@ def test_agreement_can_be_left_out(tmp_path):
 def test_a_format_is_asked_for(tmp_path):
     status, output = run(tmp_path, tmp_path / "made")
     assert status == 2 and "--format" in output
+
+
+def test_what_was_converted_can_be_converted_again(tmp_path):
+    """The first report travels with no second conversion, whose manifest would then list another file's bytes."""
+    write_checkpoint(tmp_path / "source", TINY)
+    for source, made, form in (("source", "a", "fp8"), ("a", "b", "bf16"), ("b", "c", "fp8")):
+        done = CliRunner().invoke(app, ["convert", str(tmp_path / source), str(tmp_path / made), "--format", form])
+        assert done.exit_code == 0, done.output
+        seen = CliRunner().invoke(app, ["inspect", str(tmp_path / made)])
+        assert seen.exit_code == 0, seen.output
+    assert (tmp_path / "c" / "conversion.md").exists()

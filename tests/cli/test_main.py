@@ -38,3 +38,33 @@ def test_an_unknown_command_is_refused():
 def test_a_broken_command_leaves_the_others_working(monkeypatch):
     monkeypatch.setitem(COMMANDS, "broken", "no_such_module")
     assert CliRunner().invoke(app, ["inspect", "--help"]).exit_code == 0
+
+
+def test_a_package_that_is_missing_is_named_with_what_to_do(monkeypatch):
+    from types import SimpleNamespace
+
+    from sglang_dspine.cli import main
+
+    def needs_torch() -> None:
+        """A command."""
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(main, "import_module", lambda *a, **k: SimpleNamespace(command=needs_torch))
+    result = CliRunner().invoke(app, ["inspect"])
+    assert result.exit_code == 2
+    assert "sglang-dspine inspect: needs torch, which comes with SGLang" in result.output
+    assert "pip install '.[sglang]'" in result.output
+
+
+def test_a_missing_module_of_our_own_is_no_advice(monkeypatch):
+    monkeypatch.setitem(COMMANDS, "broken", "no_such_module")
+    result = CliRunner().invoke(app, ["broken"])
+    assert isinstance(result.exception, ModuleNotFoundError)
+
+
+def test_brackets_of_a_hint_reach_the_reader(monkeypatch):
+    from sglang_dspine.compat import check
+
+    monkeypatch.setattr(check, "check_version", lambda: "no SGLang (pip install '.[sglang]')")
+    monkeypatch.setattr(check, "check_symbols", list)
+    assert "pip install '.[sglang]'" in CliRunner().invoke(app, ["check"]).output
