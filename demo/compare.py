@@ -37,8 +37,6 @@ def count_differing(ours: Sequence[int], plain: Sequence[int]) -> int:
 def judge_length(accepted_length: float | None, tokens: int, rounds: int) -> Finding:
     if accepted_length is None:
         return Finding("accepted length not reported", "no verify rounds reported: this server does not speculate")
-    line = (
-        f"accepted length {accepted_length:.2f} ({tokens} tokens, {rounds} rounds; a text's first takes none)"
-    )
+    line = f"accepted length {accepted_length:.2f} ({tokens} tokens, {rounds} rounds; a text's first takes none)"
     low = accepted_length < LEAST_LENGTH
     return Finding(line, f"accepted length {accepted_length:.2f}; expected at least {LEAST_LENGTH}" if low else None)

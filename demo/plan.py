@@ -11,12 +11,15 @@ from sglang_dspine.serve.settings import Settings
 
 TARGET, DRAFT = (str(Path(__file__).parent / part) for part in ("target", "draft"))
 ROOM = "the demo's share of memory: two small servers at once"
+NO_SPACES = Flag("--constrained-json-disable-any-whitespace", None, "between JSON's marks a tiny model never stops")
 CPU_POOLS = (
+    NO_SPACES,
     Flag("--max-total-tokens", "8192", ROOM),
     Flag("--max-running-requests", "8", ROOM),
     Flag("--max-mamba-cache-size", "32", ROOM),
 )
 GPU_POOLS = (
+    NO_SPACES,
     Flag("--max-total-tokens", "32768", ROOM),
     Flag("--max-running-requests", "32", ROOM),
     Flag("--mem-fraction-static", "0.1", ROOM),
