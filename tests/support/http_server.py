@@ -40,7 +40,7 @@ def flags_of(settings: dict) -> list[str]:
 class HttpServer:
     """A server of `model_path` with `server_args` over process.DEFAULTS; use as a context manager."""
 
-    def __init__(self, model_path: str, timeout_s: float = 240, env: dict[str, str] | None = None, **server_args):
+    def __init__(self, model_path: str, timeout_s: float = 500, env: dict[str, str] | None = None, **server_args):
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         settings = {**DEFAULTS, **server_args, "model_path": model_path, "port": port, "host": "127.0.0.1"}
         self.command = [sys.executable, "-m", "sglang.launch_server", *flags_of(settings)]
