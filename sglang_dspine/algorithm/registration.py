@@ -27,10 +27,13 @@ def worker_class(server_args: Any) -> type:
     """Called in the scheduler process only: the heavy imports happen here."""
     from sglang.srt.models.registry import ModelRegistry
 
+    from ..commit.ring import fold_with_own_kernel
     from ..model.dspine import DSpineDraftModel
     from ..worker.control import teach_scheduler
     from ..worker.dspine_worker import DSpineWorker
 
     teach_scheduler()
+    if server_args.enable_linear_replayssm_spec:
+        fold_with_own_kernel()
     ModelRegistry.models.setdefault(DSpineDraftModel.__name__, DSpineDraftModel)
     return DSpineWorker

@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 
-from .ring import fold_with_own_kernel
-
 
 def track_steps(before: torch.Tensor, after: torch.Tensor, commit_lens: torch.Tensor, interval: int) -> torch.Tensor:
     """Block step whose state the prefix cache wants: the last multiple of `interval` the round crossed, else -1.
@@ -37,7 +35,6 @@ def commit_recurrent(
     from sglang.srt.runtime_context import mamba_track_grid
     from sglang.srt.speculative.spec_utils import commit_mamba_states_after_verify
 
-    fold_with_own_kernel()
     n = commit_lens.shape[0]
     steps = commit_lens.to(torch.int64) - 1
     tracked = None

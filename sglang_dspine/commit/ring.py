@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import cache
 
 from ..kernels.ring_fold import commit_rings
 from ..kernels.switch import kernels_wanted
@@ -11,7 +10,6 @@ from ..kernels.switch import kernels_wanted
 logger = logging.getLogger(__name__)
 
 
-@cache
 def fold_with_own_kernel() -> None:
     """For this process, which serves DSPINE alone: SGLang looks the function up in its module at every commit."""
     from sglang.kernels.ops.attention.linear import gdn_replayssm_spec_decode as module

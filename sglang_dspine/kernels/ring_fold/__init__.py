@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 
@@ -24,7 +22,7 @@ def commit_rings(
     mamba_track_indices: torch.Tensor | None = None,
     mamba_steps_to_track: torch.Tensor | None = None,
     null_block_id: int = -1,
-) -> Any:
+) -> None:
     """SGLang's function by its own parameters; shapes in `plan`. Rows that were not accepted cannot be felt."""
     from .plan import Rings, Rows, plan_fold
 
