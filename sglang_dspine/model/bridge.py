@@ -46,12 +46,6 @@ class Bridge(nn.Module):
         """
         return inject(residual, delta, anchor, self.layer(layer))
 
-    def forward(self, layer: int, h: torch.Tensor, anchor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inject into rows 1.. of h [N, w, H] and return it (row 0 as it was), with the receiver gate before the
-        predecessor's part, G_recv f_i + b, of rows 1.. [N, w-1, m]."""
-        _, after, receive = self.inject(layer, h, None, anchor)
-        return after, receive
-
     @torch.no_grad()
     def project_codes(self, codes: torch.Tensor, chunk: int = 16384) -> None:
         """Tabulate both projections of every token's code. codes [V, r], unit rows; freed by the caller."""

@@ -40,13 +40,17 @@ def reference(weights: dict[str, torch.Tensor], dtype: torch.dtype = torch.float
     return ReferenceBridge.from_weights({k: v.to(dtype) for k, v in weights.items()}, TINY.num_layers)
 
 
+def after_first_layer(bridge: Bridge, h: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+    return bridge.inject(0, h, None, anchor).after
+
+
 @few
 @given(seed=st.integers(0, 99), layer=st.integers(0, TINY.num_layers - 1), scale=st.sampled_from([1e-3, 1.0, 1e3]))
 def test_injection_is_the_references(seed, layer, scale):
     bridge, weights = made(seed)
     h, anchor = rows(seed)
     h = h * scale
-    after, receive = bridge(layer, h, anchor)
+    _, after, receive = bridge.inject(layer, h, None, anchor)
     expected = inject(h, anchor, layer, reference(weights))
     torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-5 * scale)
     f = features(h[:, 1:], weights[f"injection.readouts.{layer}.weight"])
@@ -58,7 +62,7 @@ def test_bfloat16_stays_within_its_rounding_of_the_exact_injection():
     bridge, weights = made(1, torch.bfloat16)
     h, anchor = rows(1, dtype=torch.bfloat16)
     exact = inject(h.double(), anchor, 0, reference(weights, torch.float64), FLOAT64)
-    error = (bridge(0, h, anchor)[0].double() - exact).norm(dim=-1) / exact.norm(dim=-1)
+    error = (after_first_layer(bridge, h, anchor).double() - exact).norm(dim=-1) / exact.norm(dim=-1)
     assert error.max() < 2**-6
 
 
@@ -66,7 +70,7 @@ def test_bfloat16_stays_within_its_rounding_of_the_exact_injection():
 def test_the_anchor_row_is_never_written_and_later_rows_change_nothing(w):
     bridge, _ = made()
     h, anchor = rows(0)
-    whole, part = bridge(0, h, anchor)[0], bridge(0, h[:, :w], anchor)[0]
+    whole, part = after_first_layer(bridge, h, anchor), after_first_layer(bridge, h[:, :w], anchor)
     assert torch.equal(part[:, 0], h[:, 0])
     torch.testing.assert_close(part, whole[:, :w], rtol=1e-5, atol=1e-6)
 
@@ -76,8 +80,10 @@ def test_row_1_hears_the_anchors_code_and_not_its_state():
     h, anchor = rows(0)
     other = h.clone()
     other[:, 0] = torch.randn_like(other[:, 0])
-    assert torch.equal(bridge(0, h, anchor)[0][:, 1], bridge(0, other, anchor)[0][:, 1])
-    assert not torch.equal(bridge(0, h, anchor)[0][:, 1], bridge(0, h, (anchor + 1) % TINY.vocab_size)[0][:, 1])
+    assert torch.equal(after_first_layer(bridge, h, anchor)[:, 1], after_first_layer(bridge, other, anchor)[:, 1])
+    assert not torch.equal(
+        after_first_layer(bridge, h, anchor)[:, 1], after_first_layer(bridge, h, (anchor + 1) % TINY.vocab_size)[:, 1]
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -85,7 +91,7 @@ def test_a_zero_state_stays_finite_and_zero(dtype):
     bridge, _ = made(0, dtype)
     h, anchor = rows(0, dtype=dtype)
     h[:, 3] = 0
-    after, receive = bridge(0, h, anchor)
+    _, after, receive = bridge.inject(0, h, None, anchor)
     assert after.isfinite().all() and receive.isfinite().all()
     assert torch.equal(after[:, 3], torch.zeros_like(after[:, 3]))
 
