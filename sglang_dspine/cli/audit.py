@@ -36,11 +36,13 @@ def audit(
     console = Console()
     try:
         endpoint = Endpoint(url, concurrency=concurrency, api_key=api_key)
-        plain = [] if control_url is None else [control_url] * control_passes
-        control = [  # as many in flight as in the test, then half, twice, four times as many, ...
-            Endpoint(server, concurrency=max(1, concurrency << i >> 1), api_key=api_key)
-            for server, i in zip(plain, (1, 0, *range(2, control_passes)), strict=False)
-        ]
+        # as many in flight as in the test, then half as many, then twice, four times, ...
+        in_flight = [concurrency, max(1, concurrency // 2), *(concurrency << i for i in range(1, control_passes))]
+        control = (
+            []
+            if control_url is None
+            else [Endpoint(control_url, concurrency=n, api_key=api_key) for n in in_flight[:control_passes]]
+        )
         ids = to_ids(read_prompts(prompts), endpoint)
         with Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("prompts", total=len(ids) * (1 + len(control)))
