@@ -44,7 +44,8 @@ def inputs(seed: int, dtype: torch.dtype = torch.float32):
 
 def receive_of(bridge: Bridge, x: torch.Tensor) -> torch.Tensor:
     """G_recv f + b of rows: what the bridge hands over beside its writes."""
-    return bridge(CONFIG.num_layers - 1, torch.cat([x[:, :1], x], 1), torch.zeros(len(x), dtype=torch.int64))[1]
+    rows, anchor = torch.cat([x[:, :1], x], 1), torch.zeros(len(x), dtype=torch.int64)
+    return bridge.inject(CONFIG.num_layers - 1, rows, None, anchor).receive
 
 
 def scores_of(table, x, receive, candidates, anchor):
