@@ -88,6 +88,37 @@ def check_table(w: Weights, b: Batch) -> Iterator[Finding]:
     )
 
 
+def round_bits(w: Weights, b: Batch, dependent: bool) -> list[torch.Tensor]:
+    """What five layers' bridges, top-k, table and walk leave, each reading what the one before it wrote."""
+    stream: torch.Tensor = b.residual
+    for layer in w.layers:
+        launches, injected = plan_injection(stream, b.delta, b.anchor, layer, dependent=dependent)
+        for launch in launches:
+            launch.run()
+        stream = injected.after
+    u = stream[:, 1:].reshape(-1, w.shape.hidden)
+    picks, values, ids = plan_top_k(u @ w.head.T, w.shape.vocab, w.shape.top_k, dependent)
+    for launch in picks:
+        launch.run()
+    tail, scores = plan_table_walk(
+        injected.before[:, 1:], injected.receive, (injected.before @ w.table.write)[:, 1:],
+        ids.view(b.n, b.rows, -1), b.anchor, w.table, w.prepared, w.stored, b.draw, b.proposal, dependent=dependent,
+    )  # fmt: skip
+    for launch in tail:
+        launch.run()
+    return [stream, values, ids, scores, b.proposal.tokens.clone(), b.proposal.q.clone()]
+
+
+def check_dependent(w: Weights, b: Batch, times: int = 50) -> Iterator[Finding]:
+    """A kernel that did not wait would read what is not written yet: the same bits, every time."""
+    expected = round_bits(w, b, False)
+    differ = 0
+    for _ in range(times):
+        found = round_bits(w, b, True)
+        differ += any(not torch.equal(x, y) for x, y in zip(found, expected, strict=True))
+    yield "dependent launches: bits of a whole round", differ == 0, f"{differ} of {times} rounds differ"
+
+
 def check_quantised(w: Weights, b: Batch) -> Iterator[Finding]:
     """The table on rows of an FP8 and of an NVFP4 head, read where they lie."""
     for stored, name in zip(quantised_heads(w), ("FP8", "NVFP4"), strict=True):
@@ -102,7 +133,7 @@ def check_all(w: Weights) -> list[str]:
     failed = []
     for n, width in ((1, 8), (3, 16), (32, 16)):
         b = Batch(w.shape, n, width)
-        for check in (check_bridge, check_top_k, check_table, *([check_quantised] if n == 3 else [])):
+        for check in (check_bridge, check_top_k, check_table, check_dependent, *([check_quantised] if n == 3 else [])):
             try:
                 for what, holds, figures in check(w, b):
                     print(f"{'ok' if holds else 'FAILED'} {n} x {width} {what}: {figures}")

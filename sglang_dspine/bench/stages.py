@@ -43,7 +43,7 @@ class Row:
     stage: str
     batch: int
     width: int
-    form: str  # kernel, torch, compiled (the table in its direct form, BF16, torch.compile)
+    form: str  # kernel, dependent (the same, launches overlapping), torch, compiled (direct table, torch.compile)
     us: float
     us_min: float
     us_max: float
@@ -51,16 +51,16 @@ class Row:
     ratio: float  # us / floor_us
 
 
-def run_bridge(w: Weights, b: Batch) -> None:
+def run_bridge(w: Weights, b: Batch, dependent: bool) -> None:
     for layer in w.layers:
-        for launch in plan_injection(b.residual, b.delta, b.anchor, layer)[0]:
+        for launch in plan_injection(b.residual, b.delta, b.anchor, layer, dependent=dependent)[0]:
             launch.run()
 
 
-def run_table(w: Weights, b: Batch, candidates: torch.Tensor) -> None:
+def run_table(w: Weights, b: Batch, candidates: torch.Tensor, dependent: bool) -> None:
     launches, _ = plan_table_walk(
         b.before[:, 1:], b.receive, b.projected(w), candidates, b.anchor, w.table, w.prepared, w.stored, b.draw,
-        b.proposal,
+        b.proposal, dependent=dependent,
     )  # fmt: skip
     for launch in launches:
         launch.run()
@@ -76,8 +76,8 @@ def compiled_table(direct: Callable[..., torch.Tensor], w: Weights, b: Batch, ca
     return walk_naive(candidates, scores, *b.draw)
 
 
-def run_top_k(logits: torch.Tensor, s: Shape) -> None:
-    for launch in plan_top_k(logits, s.vocab, s.top_k)[0]:
+def run_top_k(logits: torch.Tensor, s: Shape, dependent: bool) -> None:
+    for launch in plan_top_k(logits, s.vocab, s.top_k, dependent)[0]:
         launch.run()
 
 
@@ -86,19 +86,22 @@ def stage_arms(w: Weights, b: Batch, compiled: Callable[..., torch.Tensor] | Non
     s = w.shape
     logits = b.u @ w.head.T  # [T, V]
     table: dict[str, list[Call]] = {
-        "kernel": [partial(run_table, w, b, c) for c in b.candidates],
+        "kernel": [partial(run_table, w, b, c, False) for c in b.candidates],
+        "dependent": [partial(run_table, w, b, c, True) for c in b.candidates],
         "torch": [partial(torch_table, w, b, c) for c in b.candidates],
     }
     if compiled is not None:
         table["compiled"] = [partial(compiled_table, compiled, w, b, c) for c in b.candidates]
     return {
         "bridge": {
-            "kernel": [lambda: run_bridge(w, b)],
+            "kernel": [lambda: run_bridge(w, b, False)],
+            "dependent": [lambda: run_bridge(w, b, True)],
             "torch": [lambda: [inject_naive(b.residual, b.delta, b.anchor, layer) for layer in w.layers]],
         },
         "head": {"torch": [lambda: b.u @ w.head.T]},
         "top-k": {
-            "kernel": [lambda: run_top_k(logits, s)],
+            "kernel": [lambda: run_top_k(logits, s, False)],
+            "dependent": [lambda: run_top_k(logits, s, True)],
             "torch": [lambda: top_k_naive(logits, s.vocab, s.top_k)],
         },
         "table and walk": table,

@@ -28,18 +28,21 @@ def stored_head(s: Shape, form: int) -> StoredHead:
     return StoredHead(packed, s.hidden, NVFP4, scales, meta(1, of=torch.float32))
 
 
-def bridge_launches(batch: int, width: int, s: Shape = SHAPE_27B) -> list[Launch]:
+def bridge_launches(batch: int, width: int, s: Shape = SHAPE_27B, dependent: bool | None = None) -> list[Launch]:
     """The kernels among them: a product of the vendor's is not ours to compile."""
     layer = LayerBridge(
         meta(s.rank, s.hidden), meta(3 * s.message, s.rank), meta(s.message), meta(s.hidden, s.message),
         meta(s.vocab, s.message), meta(s.vocab, s.message),
     )  # fmt: skip
     stream = meta(batch, width, s.hidden)
-    planned, _ = plan_injection(stream, meta(batch, width, s.hidden), meta(batch, of=torch.int64), layer)
+    delta, anchor = meta(batch, width, s.hidden), meta(batch, of=torch.int64)
+    planned, _ = plan_injection(stream, delta, anchor, layer, dependent=dependent)
     return [launch for launch in planned if isinstance(launch, Launch)]
 
 
-def table_launches(batch: int, width: int, form: int = DENSE, s: Shape = SHAPE_27B) -> list[Launch]:
+def table_launches(
+    batch: int, width: int, form: int = DENSE, s: Shape = SHAPE_27B, dependent: bool | None = None
+) -> list[Launch]:
     rows, k, ids = width - 1, s.top_k, torch.int64
     codes = meta(s.vocab, s.message)
     weights = TableWeights(
@@ -58,13 +61,18 @@ def table_launches(batch: int, width: int, form: int = DENSE, s: Shape = SHAPE_2
         stored_head(s, form),
         draw,
         proposal,
+        dependent=dependent,
     )[0]
 
 
-def top_k_launches(batch: int, width: int, s: Shape = SHAPE_27B) -> list[Launch]:
-    return plan_top_k(meta(batch * (width - 1), s.vocab), s.vocab, s.top_k)[0]
+def top_k_launches(batch: int, width: int, s: Shape = SHAPE_27B, dependent: bool | None = None) -> list[Launch]:
+    return plan_top_k(meta(batch * (width - 1), s.vocab), s.vocab, s.top_k, dependent)[0]
 
 
-def launches(batch: int, width: int) -> list[Launch]:
+def launches(batch: int, width: int, dependent: bool | None = None) -> list[Launch]:
     """One layer's bridge, top-k, table and walk of a round with a dense head."""
-    return [*bridge_launches(batch, width), *top_k_launches(batch, width), *table_launches(batch, width)]
+    return [
+        *bridge_launches(batch, width, dependent=dependent),
+        *top_k_launches(batch, width, dependent=dependent),
+        *table_launches(batch, width, dependent=dependent),
+    ]

@@ -29,8 +29,16 @@ class Launch:
     def name(self) -> str:
         return str(self.kernel.__name__)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """How Triton compiles it. `launch_pdl`: it may start before the launch before it ends (`dependent.py`)."""
+        options: dict[str, Any] = {"num_warps": self.warps, "num_stages": self.stages}
+        if self.constants.get("DEPENDENT", False):
+            options["launch_pdl"] = True
+        return options
+
     def run(self) -> None:
-        self.kernel[self.grid](**self.arguments, **self.constants, num_warps=self.warps, num_stages=self.stages)
+        self.kernel[self.grid](**self.arguments, **self.constants, **self.options)
 
     def compile(self, capability: int) -> Any:
         """Compile for `capability` (90: Hopper, 121: GB10) as a call would, without a GPU.
@@ -56,8 +64,7 @@ class Launch:
             if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0 and not varies):
                 aligned[(index,)] = [["tt.divisibility", 16]]
         source = ASTSource(self.kernel, signature, self.constants, aligned)
-        options = {"num_warps": self.warps, "num_stages": self.stages}
-        return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+        return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=self.options)
 
 
 @dataclass(frozen=True)

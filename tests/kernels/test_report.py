@@ -32,6 +32,27 @@ def test_the_walk_compiles_for_gb10():
     assert fits(usage(launches(1, 8)[-1], 121), 121)
 
 
+@pytest.mark.parametrize("capability", sorted(SHARED_LIMIT))
+def test_dependent_launches_fetch_ahead_then_wait(capability):
+    compiled = bridge_launches(1, 8, dependent=True)[-1].compile(capability)
+    code = compiled.asm["ptx"]
+    prefetch, start, wait, load = (
+        code.index(word)
+        for word in ("prefetch.global.L2", "griddepcontrol.launch_dependents", "griddepcontrol.wait", "ld.global")
+    )
+    assert prefetch < start < wait < load and compiled.metadata.launch_pdl
+    plain = bridge_launches(1, 8, dependent=False)[-1].compile(capability)
+    assert "griddepcontrol" not in plain.asm["ptx"] and not plain.metadata.launch_pdl
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("capability", sorted(SHARED_LIMIT))
+def test_dependent_kernels_at_the_27b_shape_fit(capability):
+    for launch in launches(8, 8, dependent=True):
+        found = usage(launch, capability)
+        assert fits(found, capability), (launch.name, found)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("capability", sorted(SHARED_LIMIT))
 @pytest.mark.parametrize("batch, width", [(1, 8), (8, 8), (32, 16)])

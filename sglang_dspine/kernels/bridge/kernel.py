@@ -10,6 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from ..dependent import fetch_ahead, wait_for_inputs
+
 MOST_PARTS = tl.constexpr(8)
 
 
@@ -17,6 +19,7 @@ MOST_PARTS = tl.constexpr(8)
 def bridge_read(
     residual, delta, readout, before, read, partial, squares, arrivals, rows, split,
     H: tl.constexpr, RANK: tl.constexpr, ADD: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """before = residual + delta [T, H], read = before R^T [T, r], squares [split, T]: parts of |before|^2.
 
@@ -29,6 +32,9 @@ def bridge_read(
     t = tl.program_id(0) * BT + tl.arange(0, BT)
     n = column * BN + tl.arange(0, BN)
     mine = tl.zeros((BT,), tl.int32) + column  # a vector: the interpreter takes no scalar for a mask
+    if DEPENDENT:
+        fetch_ahead(readout, column * BN, RANK, part * steps * BK, (part + 1) * steps * BK, H, BN, 16)
+        wait_for_inputs()
     sums = tl.zeros((BT, BN), tl.float32)
     squared = tl.zeros((BT, BK), tl.float32)  # summed once at the end: a sum across threads costs a barrier
     for step in range(steps):
@@ -84,7 +90,7 @@ def bridge_sum(residual, delta, before, squares, H: tl.constexpr, ADD: tl.conste
 @triton.jit(do_not_specialize=["rows", "width"])
 def bridge_message(
     read, features_to_message, bias, token_gate, token_message, anchor, receive, message, rows, width, smallest,
-    RANK: tl.constexpr, M: tl.constexpr, BT: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+    RANK: tl.constexpr, M: tl.constexpr, BT: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """receive [T, m] fp32 = G_recv f + b, message [T, m] = sigmoid(receive + G_pred p) * M p; zero for row 0.
 
@@ -94,6 +100,10 @@ def bridge_message(
     m = tl.program_id(1) * BM + tl.arange(0, BM)
     row = t % width
     follows = (t < rows) & (row > 1)  # row t - 1 is its predecessor
+    if DEPENDENT:
+        for matrix in tl.static_range(3):
+            fetch_ahead(features_to_message + matrix * M * RANK, tl.program_id(1) * BM, M, 0, RANK, RANK, BM, 16)
+        wait_for_inputs()
     # asked for first: the products hide the wait
     token = tl.load(anchor + t // width, t < rows, 0).to(tl.int64)
     first = ((t < rows) & (row == 1))[:, None] & (m[None, :] < M)  # follows the anchor: a token, not a state
@@ -134,13 +144,16 @@ def bridge_message(
 @triton.jit(do_not_specialize=["rows", "width", "split"])
 def bridge_write(
     before, message, write, squares, after, rows, width, split,
-    H: tl.constexpr, M: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    H: tl.constexpr, M: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """after = before + |before| / sqrt(H) * W message [T, H]; row 0 as it was."""
     t = tl.program_id(0) * BT + tl.arange(0, BT)
     n = tl.program_id(1) * BN + tl.arange(0, BN)
     here = t[:, None] * H + n[None, :]
     live = (t[:, None] < rows) & (n[None, :] < H)
+    if DEPENDENT:
+        fetch_ahead(write, tl.program_id(1) * BN, H, 0, M, M, BN, 8)
+        wait_for_inputs()
     h = tl.load(before + here, live, 0.0)  # this and the squares first: the product hides the wait
     part = tl.arange(0, MOST_PARTS)
     square = tl.load(squares + part[:, None] * rows + t[None, :], (part < split)[:, None] & (t < rows)[None, :], 0.0)

@@ -6,6 +6,7 @@ import functools
 
 import torch
 
+from ..dependent import dependent_launches
 from ..launch import PROGRAMS, Launch, Product, ceil_div, power_below, tile
 from .kernel import MOST_PARTS, bridge_message, bridge_read, bridge_sum, bridge_write
 from .naive import SMALLEST, Injected, LayerBridge
@@ -25,12 +26,16 @@ def plan_injection(
     anchor: torch.Tensor,
     weights: LayerBridge,
     few: bool | None = None,
+    dependent: bool | None = None,
 ) -> tuple[list[Launch | Product], Injected]:
-    """The launches of `inject_naive`'s computation, in order, and the tensors they will fill. few: by default, up to
-    FEW_ROWS."""
+    """The launches of `inject_naive`'s computation, in order, and the tensors they will fill.
+
+    few: by default, up to FEW_ROWS. dependent: overlap the launches (`kernels/dependent.py`).
+    """
     blocks, width, hidden = residual.shape
     rows, rank, m = blocks * width, weights.readout.shape[0], weights.bias.shape[0]
     few = rows <= FEW_ROWS if few is None else few
+    overlap = {"DEPENDENT": dependent_launches() if dependent is None else dependent}
     residual, anchor = residual.contiguous(), anchor.contiguous()
     delta = delta.contiguous() if delta is not None else None
     half = 2 if residual.dtype == torch.float32 else 1  # twice the bytes: half the depth of a tile
@@ -63,7 +68,7 @@ def plan_injection(
                 bridge_read,
                 (ceil_div(rows, bt), ceil_div(rank, bn), split),
                 {**stream, **workspace, "readout": weights.readout, "read": features, "rows": rows, "split": split},
-                {**add, "RANK": rank, "BT": bt, "BN": bn, "BK": deep},
+                {**add, "RANK": rank, "BT": bt, "BN": bn, "BK": deep, **overlap},
                 warps=4,
                 stages=4,
             )
@@ -82,7 +87,7 @@ def plan_injection(
                 "token_gate": weights.token_gate, "token_message": weights.token_message, "anchor": anchor,
                 "receive": receive, "message": message, "rows": rows, "width": width, "smallest": SMALLEST,
             },
-            {"RANK": rank, "M": m, "BT": bt, "BM": told, "BK": deep},
+            {"RANK": rank, "M": m, "BT": bt, "BM": told, "BK": deep, **overlap},
             warps=8 if told == 32 else 4,
             stages=5 if bt == 16 else 4,
         ),
@@ -93,7 +98,7 @@ def plan_injection(
                 "before": before, "message": message, "write": weights.write, "squares": squares, "after": after,
                 "rows": rows, "width": width, "split": split,
             },
-            {"H": hidden, "M": m, "BT": bt, "BN": out, "BK": deep},
+            {"H": hidden, "M": m, "BT": bt, "BN": out, "BK": deep, **overlap},
             warps=4,
             stages=5 if bt < 64 else 4,
         ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from ..dependent import wait_for_inputs
 from ..head_rows.read import read_head
 
 
@@ -102,13 +103,15 @@ def table_sums(
     messages, pair, linear, quadratic, own, squares,
     rows, row_count, x_block, x_row, receive_block, receive_row, projected_block, projected_row, head_stride, pairing,
     slices, parts, FORM: tl.constexpr, H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, M: tl.constexpr,
-    GROUP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, BH: tl.constexpr,
+    GROUP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, BH: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """messages [slices, T, K, m]; pair [slices, T, K, K], linear and quadratic [slices, T, K]; own [parts, T, K],
     squares [parts, T].
 
     The first `pairing` programs are `pairs`, the T * parts others `unary`.
     """
+    if DEPENDENT:
+        wait_for_inputs()
     program = tl.program_id(0)
     if program < pairing:
         pairs(

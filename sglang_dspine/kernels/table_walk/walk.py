@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from ..dependent import wait_for_inputs
+
 MOST_PARTS, MOST_SLICES = tl.constexpr(8), tl.constexpr(4)
 
 
@@ -13,11 +15,14 @@ def table_walk(
     pair, linear, quadratic, own, squares, candidates, temperatures, greedy, uniforms, scores, tokens, chosen, q,
     rows, row_count, eps, uniform_stride, token_stride, slices, parts,
     H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, RP: tl.constexpr, HALF: tl.constexpr,
+    DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """scores [T, K, K]; tokens [N, token_stride], candidates and q [N, token_stride, K] of the proposer.
 
     HALF: s is rounded to BF16, as the definition casts it. RP, KP: rows and K rounded up to powers of two.
     """
+    if DEPENDENT:
+        wait_for_inputs()
     n = tl.program_id(0)
     r, c = tl.arange(0, RP), tl.arange(0, KP)
     row = n * row_count + r

@@ -10,6 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from ..dependent import wait_for_inputs
+
 
 @triton.jit
 def order_key(value):
@@ -22,8 +24,12 @@ def order_key(value):
 
 
 @triton.jit(do_not_specialize=["vocab", "groups"])
-def group_maxima(logits, maxima, stride, vocab, groups, GROUP: tl.constexpr, TILE: tl.constexpr):
+def group_maxima(
+    logits, maxima, stride, vocab, groups, GROUP: tl.constexpr, TILE: tl.constexpr, DEPENDENT: tl.constexpr
+):
     """maxima [T, groups] int32 keys. Programs: (row, TILE groups)."""
+    if DEPENDENT:
+        wait_for_inputs()
     row = tl.program_id(0).to(tl.int64)
     g = tl.program_id(1) * TILE + tl.arange(0, TILE)
     v = g[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
@@ -35,12 +41,14 @@ def group_maxima(logits, maxima, stride, vocab, groups, GROUP: tl.constexpr, TIL
 @triton.jit(do_not_specialize=["vocab", "groups"])
 def best_of_groups(
     logits, maxima, values, ids, stride, vocab, groups,
-    K: tl.constexpr, KP: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """values, ids [T, K]. One program a row; KP, GROUPS: K and the number of groups rounded up to powers of two.
 
     A key and the complement of its place share an int64, so a maximum settles ties by the lowest place.
     """
+    if DEPENDENT:
+        wait_for_inputs()
     row = tl.program_id(0).to(tl.int64)
     rank = tl.arange(0, KP)
     g = tl.arange(0, GROUPS)

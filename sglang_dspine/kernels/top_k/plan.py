@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import torch
 
+from ..dependent import dependent_launches
 from ..launch import Launch, ceil_div, power_of_2
 from .kernel import best_of_groups, group_maxima
 
 MOST_GROUPS = 2048  # of one row: what the second stage holds in registers
 
 
-def plan_top_k(logits: torch.Tensor, vocab: int, k: int) -> tuple[list[Launch], torch.Tensor, torch.Tensor]:
+def plan_top_k(
+    logits: torch.Tensor, vocab: int, k: int, dependent: bool | None = None
+) -> tuple[list[Launch], torch.Tensor, torch.Tensor]:
     """Launches for logits [T, >= V] whose rows are contiguous, and the values and ids [T, K] they will fill."""
     assert logits.stride(1) == 1 and 1 <= k <= vocab <= logits.shape[1]
     rows, device = logits.shape[0], logits.device
@@ -24,13 +27,21 @@ def plan_top_k(logits: torch.Tensor, vocab: int, k: int) -> tuple[list[Launch], 
     sizes = {"stride": logits.stride(0), "vocab": vocab, "groups": groups}
     # the second stage picks K groups even where there are fewer: places that hold nothing rank last
     padded = max(power_of_2(groups), power_of_2(k))
+    overlap = {"DEPENDENT": dependent_launches() if dependent is None else dependent}
     launches = [
-        Launch(group_maxima, (rows, ceil_div(groups, tile)), shared | sizes, {"GROUP": group, "TILE": tile}, 4, 1),
+        Launch(
+            group_maxima,
+            (rows, ceil_div(groups, tile)),
+            shared | sizes,
+            {"GROUP": group, "TILE": tile, **overlap},
+            4,
+            1,
+        ),
         Launch(
             best_of_groups,
             (rows,),
             shared | {"values": values, "ids": ids} | sizes,
-            {"K": k, "KP": power_of_2(k), "GROUP": group, "GROUPS": padded},
+            {"K": k, "KP": power_of_2(k), "GROUP": group, "GROUPS": padded, **overlap},
             8,
             1,
         ),
