@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 from .docker_plan import container_name, key_path
-from .engine import Engine, find_engine
+from .engine import GRACE_S, Engine, find_engine
+from .port import listener
 from .record import Record, find_record, log_path, stop_recorded
 from .settings import Settings
 
@@ -25,23 +27,26 @@ def status(settings: Settings) -> int:
         what = container.what or "a server"
         print(f"{what} at {settings.url}, container {container.name} ({container.health or container.status})")
         return 0
-    print(f"nothing is served on port {settings.port}")
+    print(_nothing(settings))
     return STOPPED
 
 
 def stop(settings: Settings) -> int:
     record, engine = _who(settings)
     if record is not None:
+        print(f"stopping {record.what} at {record.url}, process {record.pid}", flush=True)
+        began = time.monotonic()
         stop_recorded(record)
-        print(f"stopped {record.what} at {record.url}")
+        print(f"stopped {record.what} at {record.url} after {time.monotonic() - began:.0f} s")
         return 0
     container = engine.find(container_name(settings)) if engine else None
     if engine is not None and container is not None:
+        print(f"stopping {container.what or 'a server'}, container {container.name}; at most {GRACE_S} s", flush=True)
         engine.remove(container.name)
         key_path(settings).unlink(missing_ok=True)
         print(f"stopped {container.what or 'a server'}, container {container.name} is removed")
         return 0
-    print(f"nothing is served on port {settings.port}")
+    print(_nothing(settings))
     return 0
 
 
@@ -59,6 +64,17 @@ def logs(settings: Settings) -> int:
         print(f"no log of a server on port {settings.port} in {settings.state}")
         return STOPPED
     return subprocess.run(words, stderr=subprocess.STDOUT).returncode
+
+
+def _nothing(settings: Settings) -> str:
+    """Another program on the port is named, and never touched: it is not ours."""
+    other = listener(settings.port)
+    if other is None:
+        return f"nothing is served on port {settings.port}"
+    return (
+        f"nothing of serve.sh is served on port {settings.port}, but {other} listens there; PORT= serves beside it; "
+        f"if it is SGLang, sglang-dspine doctor --url {settings.url} looks at it"
+    )
 
 
 def _who(settings: Settings) -> tuple[Record | None, Engine | None]:

@@ -107,6 +107,7 @@ def provide_image(engine: Engine, settings: Settings) -> None:
 def wait(engine: Engine, settings: Settings, planned: Plan) -> float:
     """Seconds until the container is healthy. Raises ServeError with the end of its log."""
     began, said, watch = time.monotonic(), 0.0, watch_memory(planned.memory)
+    shown = ""
     name = container_name(settings)
     while (seconds := time.monotonic() - began) < settings.start_limit_s:
         seen = engine.find(name)
@@ -116,8 +117,9 @@ def wait(engine: Engine, settings: Settings, planned: Plan) -> float:
             return seconds
         watch()
         if seconds - said >= SAY_S:
-            said = seconds
-            print(f"waiting for {name} {seconds:.0f} s  {engine.log(name, 1)[-100:]}", flush=True)
+            said, line = seconds, engine.log(name, 1)[-100:]
+            print(f"waiting for {name} {seconds:.0f} s" + (f"  {line}" if line != shown else ""), flush=True)
+            shown = line
         time.sleep(POLL_S)
     raise ServeError(
         f"not healthy after {settings.start_limit_s:.0f} s; START_LIMIT=SECONDS allows more. Full log: "

@@ -15,7 +15,7 @@ from .health import died, wait_healthy
 from .port import require_free
 from .progress import say, waiting
 from .record import log_path, recorded
-from .server import Server
+from .server import GRACE_S, Server
 from .settings import Settings
 
 
@@ -32,10 +32,23 @@ def endpoint(
     record = recorded(settings.state, settings.port, settings.url, what, str(command))
     with record, Server(command, log) as server:
         say(console, f"starting {what}, log in {log}")
-        with waiting(console, f"waiting for {settings.url}/health") as report:
-            seconds = wait_healthy(server, settings.url, settings.start_limit_s, report, watch)
-        say(console, f"healthy after {seconds:.0f} s")
-        yield server
+        try:
+            with waiting(console, f"waiting for {settings.url}/health") as report:
+                seconds = wait_healthy(server, settings.url, settings.start_limit_s, report, watch)
+            say(console, f"healthy after {seconds:.0f} s")
+            yield server
+        finally:
+            stop(server, what, settings.url, console)
+
+
+def stop(server: Server, what: str, url: str, console: Console) -> None:
+    """End a server that still runs, and say so before and after: it takes seconds, in which a user would wonder."""
+    if server.exit_status is not None:
+        return
+    say(console, f"stopping {what} at {url}, process {server.pid} and its own; at most {GRACE_S:.0f} s")
+    began = time.monotonic()
+    server.stop()
+    say(console, f"stopped after {time.monotonic() - began:.0f} s")
 
 
 def hold(server: Server, console: Console, announcement: str) -> None:

@@ -18,13 +18,15 @@ def waiting(console: Console, for_what: str) -> Iterator[Callable[[float, str], 
         with console.status(for_what) as status:
             yield lambda seconds, line: status.update(f"{for_what} {seconds:.0f} s  [dim]{escape(line)}[/dim]")
         return
-    due = EVERY_S
+    due, shown = EVERY_S, ""
 
     def report(seconds: float, line: str) -> None:
-        nonlocal due
+        nonlocal due, shown
         if seconds >= due:
             due = seconds + EVERY_S
-            say(console, f"{for_what} {seconds:.0f} s  {line}")
+            news = f"  {line}" if line != shown else ""  # what was said before is no news
+            shown = line
+            say(console, f"{for_what} {seconds:.0f} s{news}")
 
     yield report
 
