@@ -14,6 +14,7 @@ from sglang_dspine.exactness.audit import audit as run_audit
 from sglang_dspine.exactness.endpoint import Endpoint
 from sglang_dspine.exactness.prompts import read_prompts, to_ids
 from sglang_dspine.exactness.report import UNUSABLE
+from sglang_dspine.serve.settings import KEY_VARIABLES
 
 
 def audit(
@@ -27,7 +28,7 @@ def audit(
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 4,
     ignore_eos: Annotated[bool, typer.Option(help="Generate on after an end token.")] = False,
-    api_key: Annotated[str | None, typer.Option(envvar="SGLANG_API_KEY", help="The servers' key.")] = None,
+    api_key: Annotated[str | None, typer.Option(envvar=KEY_VARIABLES, help="The servers' key.")] = None,
 ) -> None:
     """Re-score a server's greedy text with the cache off: every token must be the target's top-1.
 

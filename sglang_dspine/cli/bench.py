@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..errors import DSpineError
+from ..serve.settings import KEY_VARIABLES
 
 if TYPE_CHECKING:
     from ..bench.serving.run import Plan
@@ -47,7 +48,7 @@ def command(
     ] = False,
     gate: Annotated[float, typer.Option(help="Range over median beyond which a cell is not quoted.")] = 0.05,
     start_limit: Annotated[float, typer.Option(help="Seconds a server may take to come up.")] = 600,
-    api_key: Annotated[str | None, typer.Option(envvar="SGLANG_API_KEY", help="Key of servers given by url=.")] = None,
+    api_key: Annotated[str | None, typer.Option(envvar=KEY_VARIABLES, help="Key of servers given by url=.")] = None,
 ) -> None:
     """Measure arms in turns (A B B A): tok/s, latencies, accepted length, cache hits, memory, clocks.
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..serve.settings import KEY_VARIABLES
+
 if TYPE_CHECKING:
     from ..preflight.budget import Budget
     from ..preflight.finding import Finding
@@ -22,7 +24,7 @@ def command(
     model: Annotated[Path | None, typer.Option(envvar="MODEL", help="Target's folder.")] = None,
     draft: Annotated[str | None, typer.Option(envvar="DRAFT", help="Drafter's folder or repository id.")] = None,
     url: Annotated[str | None, typer.Option(help="A running endpoint to look at, too.")] = None,
-    api_key: Annotated[str | None, typer.Option(envvar="API_KEY", help="Its key.")] = None,
+    api_key: Annotated[str | None, typer.Option(envvar=KEY_VARIABLES, help="Its key.")] = None,
     kernels: Annotated[bool, typer.Option(help="Compile this package's kernels, too; under a minute.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ..serve.settings import KEY_VARIABLES
+
 
 def command(
     url: Annotated[str, typer.Option(help="Server to audit, e.g. http://127.0.0.1:30000.")],
@@ -20,6 +22,7 @@ def command(
     power_runs: Annotated[int, typer.Option(min=1, help="Simulated reports per planted fault.")] = 100,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 32,
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
+    api_key: Annotated[str | None, typer.Option(envvar=KEY_VARIABLES, help="The servers' key.")] = None,
 ) -> None:
     """Draw many times from a few prompts and test which tokens follow which prefixes, corrected by Holm.
 
@@ -40,4 +43,5 @@ def command(
         power_runs=power_runs,
         concurrency=concurrency,
         json_out=json_out,
+        api_key=api_key,
     )

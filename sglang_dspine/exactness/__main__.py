@@ -16,6 +16,7 @@ from sglang_dspine.exactness.endpoint import Endpoint
 from sglang_dspine.exactness.filters import Sampling
 from sglang_dspine.exactness.prompts import read_prompts, to_ids
 from sglang_dspine.exactness.report import UNUSABLE, Report
+from sglang_dspine.serve.settings import KEY_VARIABLES
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -24,6 +25,8 @@ Control = Annotated[str | None, typer.Option(help="The same target without specu
 Prompts = Annotated[Path, typer.Option(help="Prompts: a text file, one a line, or *.jsonl.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Requests in flight.")]
+
+Key = Annotated[str | None, typer.Option(envvar=KEY_VARIABLES, help="The servers' key.")]
 
 
 @app.command("e2")
@@ -36,18 +39,19 @@ def teacher_forced(
     control_concurrency: Annotated[int, typer.Option(min=1, help="Another batch size for the control.")] = 4,
     concurrency: Concurrency = 8,
     json_out: Json = None,
+    api_key: Key = None,
 ) -> None:
     """Compare the target rows verify used with an uncached re-score, row by row."""
     from sglang_dspine.exactness.served_rows import served_rows
     from sglang_dspine.exactness.teacher_forced import compare
 
     def run() -> Report:
-        server = Endpoint(url, concurrency=concurrency)
+        server = Endpoint(url, concurrency=concurrency, api_key=api_key)
         ids = to_ids(read_prompts(prompts), server)
         test = served_rows(server, ids, max_new_tokens=max_new_tokens, top=top)
         plain = None
         if control_url is not None:
-            control = Endpoint(control_url, concurrency=control_concurrency)
+            control = Endpoint(control_url, concurrency=control_concurrency, api_key=api_key)
             plain = served_rows(control, ids, max_new_tokens=max_new_tokens, top=top)
         return compare(test, plain, url)
 
@@ -72,6 +76,7 @@ def distribution(
     concurrency: Concurrency = 32,
     processes: Annotated[int, typer.Option(min=1, help="For the simulation of the power.")] = 1,
     json_out: Json = None,
+    api_key: Key = None,
 ) -> None:
     """Test sampled tokens against plain decode, or without --control-url against the target's exact law."""
     from sglang_dspine.exactness.sampled_report import report
@@ -79,8 +84,8 @@ def distribution(
 
     def run() -> Report:
         plan = Plan(requests, length, pilot, keep, top, vocab_size)
-        server = Endpoint(url, concurrency=concurrency)
-        control = None if control_url is None else Endpoint(control_url, concurrency=concurrency)
+        server = Endpoint(url, concurrency=concurrency, api_key=api_key)
+        control = None if control_url is None else Endpoint(control_url, concurrency=concurrency, api_key=api_key)
         ids = to_ids(read_prompts(prompts), server)
         asked = {label: split_length(label, length) for label in setting}
         samplings = {label: (parse_setting(text), tokens) for label, (text, tokens) in asked.items()}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from pathlib import Path
 
 from ..checkpoint.target import check_against_target
 from ..config import DraftConfig, load_config
-from ..errors import DSpineError
+from ..errors import CheckpointError, DSpineError
 from .files import incomplete
 from .finding import FAIL, OK, WARN, Finding
 from .model import Target
@@ -47,8 +48,26 @@ def check_pair(draft: str, target: Target) -> list[Finding]:
             return [Finding(WARN, "drafter", f"{folder}: not compared, {stated}", "the server compares them itself")]
         check_against_target(config, target.hidden, target.vocab, target.layers, str(folder))
     except DSpineError as error:
-        return [Finding(FAIL, "drafter", str(error), "set DRAFT= to the drafter that was trained for this target")]
+        return [
+            Finding(FAIL, "drafter", _in_a_line(error), "set DRAFT= to the drafter that was trained for this target")
+        ]
     return [Finding(OK, "drafter", describe(folder, config))]
+
+
+def check_values(draft: str) -> list[Finding]:
+    """Every value of a drafter on this machine, as the server would look at them minutes later: it reads all weights
+    (and checksums, where a manifest has them), needs torch, and says nothing about a drafter that is still to come."""
+    folder = local_folder(draft)
+    if folder is None:
+        return []
+    from ..checkpoint.examine import examine
+
+    began = time.monotonic()
+    try:
+        examine(folder).raise_problems()
+    except DSpineError as error:
+        return [Finding(FAIL, "drafter", _in_a_line(error), "download or convert it again")]
+    return [Finding(OK, "drafter's values", f"read in {time.monotonic() - began:.0f} s, all are numbers")]
 
 
 def _examine(folder: Path) -> None:
@@ -58,6 +77,14 @@ def _examine(folder: Path) -> None:
         from ..checkpoint.examine import examine_headers
 
         examine_headers(folder).raise_problems()
+
+
+def _in_a_line(error: DSpineError) -> str:
+    """Of many problems the first, with their number."""
+    problems = error.problems if isinstance(error, CheckpointError) else ()
+    if len(problems) < 2:
+        return str(error)
+    return f"{problems[0]}; {len(problems) - 1} more problems, which sglang-dspine inspect lists"
 
 
 def describe(folder: Path, config: DraftConfig) -> str:

@@ -7,6 +7,7 @@ from argparse import Namespace
 
 from rich.console import Console
 
+from ..preflight.draft import check_values
 from .answer import first_answer
 from .checks import preflight, refuse
 from .endpoint import endpoint, hold, stop_on_signals
@@ -34,6 +35,10 @@ def serve(settings: Settings, options: Namespace) -> int:
     for line in [*explain(planned.profile, planned.flags), *looked.lines]:
         say(console, line)
     refuse(looked.findings, settings.lenient)
+    values = check_values(planned.draft)
+    for finding in values:
+        say(console, str(finding))
+    refuse(values, settings.lenient)
     say(console, str(planned.command))
     watch = watch_memory(planned.memory) if planned.gpu is not None else None
     with endpoint(settings, planned.command, settings.model or "", console, watch) as server:
@@ -55,6 +60,7 @@ def already(settings: Settings, planned: Plan, restart: bool, console: Console) 
     if record is None:
         return False
     if restart:
+        say(console, f"stopping {record.what} at {record.url}, process {record.pid}")
         stop_recorded(record)
         say(console, f"stopped {record.what} at {record.url}")
         return False

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from .failure import ServeError
 
+KEY_VARIABLES = ["API_KEY", "SGLANG_API_KEY"]  # of commands that talk to a server; serve.sh itself reads the first
+
 
 @dataclass(frozen=True)
 class Settings:

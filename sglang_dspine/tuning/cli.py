@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..errors import DSpineError
+from ..serve.settings import KEY_VARIABLES
 from ..widths.parse import render_table
 from ..widths.table import SpsTable
 from .acceptance import measure_acceptance, read_profile, read_prompts
@@ -51,7 +52,7 @@ def tune(
     simulate: Annotated[
         str, typer.Option(help="a test of the tuner: 'known' costs, or 'flat' ones, which must fail")
     ] = "",
-    api_key: Annotated[str, typer.Option(envvar="API_KEY", help="of the server")] = "",
+    api_key: Annotated[str, typer.Option(envvar=KEY_VARIABLES, help="of the server")] = "",
 ) -> None:
     """Measure how long a round takes for each number of users and verify width, and write the table of best widths."""
     try:

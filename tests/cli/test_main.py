@@ -30,6 +30,22 @@ def test_every_command_of_the_table_can_be_called_for_help():
         assert result.exit_code == 0 and name in listing, name
 
 
+def test_every_key_comes_from_serve_shs_variable_or_sglangs():
+    from importlib import import_module
+    from inspect import signature
+
+    from sglang_dspine.serve.settings import KEY_VARIABLES
+
+    assert KEY_VARIABLES == ["API_KEY", "SGLANG_API_KEY"]
+    keyed = {}
+    for name, module in COMMANDS.items():
+        hints = signature(import_module(f"sglang_dspine.cli.{module}").command, eval_str=True).parameters
+        if "api_key" in hints:
+            keyed[name] = hints["api_key"].annotation.__metadata__[0].envvar
+    assert keyed.keys() == {"audit", "bench", "doctor", "sampled-audit"}
+    assert all(variables == KEY_VARIABLES for variables in keyed.values()), keyed
+
+
 def test_an_unknown_command_is_refused():
     result = CliRunner().invoke(app, ["inspekt"])
     assert result.exit_code == 2 and "inspekt" in result.output

@@ -6,7 +6,7 @@ import json
 import shutil
 
 from sglang_dspine.config import load_config
-from sglang_dspine.preflight.draft import check_pair, local_folder
+from sglang_dspine.preflight.draft import check_pair, check_values, local_folder
 from sglang_dspine.preflight.model import read_target
 from tests.support.checkpoints import edit_tensors
 from tests.support.pairs import DEMO
@@ -58,6 +58,20 @@ def test_numbers_inside_text_config_are_found(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({"text_config": config, "vision_config": {}}))
     assert read_target(folder).hidden == 5120
+
+
+def test_of_many_problems_one_line_tells_the_first_and_how_many(tmp_path):
+    folder = tmp_path / "draft"
+    shutil.copytree(DEMO / "draft", folder)
+    edit_tensors(folder, fc__weight=None, norm__weight=None)
+    (finding,) = check_pair(str(folder), matching(tmp_path / "t"))
+    assert finding.level == "fail" and len(str(finding).splitlines()) == 1
+    assert "fc.weight is missing" in finding.found and "; 1 more problems, which sglang-dspine inspect" in finding.found
+
+
+def test_values_of_a_drafter_that_is_not_here_are_left_to_the_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert check_values("some/drafter") == []
 
 
 def test_a_drafter_cut_short_or_without_a_tensor_is_refused_before_it_is_compared(tmp_path):

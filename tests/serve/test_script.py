@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -13,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ..preflight.folders import SMALL, target
 from .conftest import ROOT, gone, wait_until
 
 
@@ -159,7 +163,11 @@ def serving(shell):
 def test_ctrl_c_and_its_relatives_stop_everything(shell, number):
     process = serving(shell)
     process.send_signal(number)
+    said = process.stdout.read()
     assert process.wait(20) == 0 and gone(shell.record()["pids"])
+    assert re.search(r"^stopping .*/model at http://\S+, process \d+ .*\nstopped after \d+ s$", said, re.MULTILINE), (
+        said
+    )
     assert shell.run("--status").returncode == 3
 
 
@@ -177,9 +185,24 @@ def test_status_names_the_endpoint_and_stop_ends_it(shell):
     seen = shell.run("--status")
     assert seen.returncode == 0 and f"http://127.0.0.1:{shell.port}" in seen.stdout
     assert "line" not in shell.run("--logs").stdout and "loading weights" in shell.run("--logs").stdout
-    assert "stopped" in shell.run("--stop").stdout
+    first, last = shell.run("--stop").stdout.splitlines()
+    assert first.startswith("stopping ") and f", process {process.pid}" in first
+    assert re.fullmatch(rf"stopped .* at http://127.0.0.1:{shell.port} after \d+ s", last)
     assert process.wait(20) == 0 and gone(shell.record()["pids"])
     assert "nothing is served" in shell.run("--stop").stdout
+
+
+def test_another_program_on_the_port_is_named_by_status_and_left_alone_by_stop(shell):
+    with socket.create_server(("127.0.0.1", shell.port)) as other:
+        who = f"process {os.getpid()} ("
+        for action, status in (("--status", 3), ("--stop", 0)):
+            done = shell.run(action)
+            assert done.returncode == status and who in done.stdout and "nothing of serve.sh" in done.stdout
+            assert "doctor --url" in done.stdout and len(done.stdout.splitlines()) == 1
+        busy = shell.run("--native")
+        assert busy.returncode == 1 and who in busy.stderr and "set HOST= or PORT=" in busy.stderr
+        assert len(busy.stderr.splitlines()) == 1 and other.fileno() > 0
+    assert not (shell.root / "dspine.json").exists()
 
 
 def test_a_killed_serve_sh_takes_its_server_along(shell):
@@ -231,6 +254,23 @@ def test_the_preflight_is_printed_and_its_failure_names_every_cause_in_one_line(
     assert "its header says" in done.stderr and "no such folder" in done.stderr and "PREFLIGHT=warn" in done.stderr
     assert not (shell.root / "dspine.json").exists()
     assert shell.run("--native", "--once", DRAFT="/nowhere/draft", PREFLIGHT="warn").returncode == 0
+
+
+def test_a_drafter_with_broken_values_is_refused_before_anything_starts(shell):
+    from safetensors.torch import load_file
+
+    from ..support.checkpoints import edit_tensors
+
+    draft, sizes = shell.root / "draft", {"hidden_size": 192, "vocab_size": 272, "num_hidden_layers": 8}
+    shutil.copytree(ROOT / "demo" / "draft", draft)
+    target(Path(shell.environment["MODEL"]), **(SMALL | sizes | {"layer_types": SMALL["layer_types"] * 2}))
+    edit_tensors(draft, fc__weight=load_file(draft / "model.safetensors")["fc.weight"] * float("nan"))
+    done = shell.run("--native", "--once", DRAFT=str(draft))
+    assert done.returncode == 1 and "fc.weight is not finite" in done.stderr and "convert it again" in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and not (shell.root / "dspine.json").exists()
+    shutil.copy(ROOT / "demo" / "draft" / "model.safetensors", draft)
+    whole = shell.run("--native", "--once", DRAFT=str(draft))
+    assert whole.returncode == 0 and "ok   drafter's values: read in" in whole.stdout, whole.stderr
 
 
 @pytest.mark.report(26)
