@@ -34,7 +34,7 @@ def servers(out: Path) -> list[Server]:
         table[name] = draft
         table[f"{name}-8"] = [*draft, "--speculative-num-draft-tokens", "8"]
     base = ["--model-path", TARGET, *SMALL, *POOL]
-    return [Server(name, 30200 + i, [*base, *extra], out) for i, (name, extra) in enumerate(table.items())]
+    return [Server(name, 30220 + i, [*base, *extra], out) for i, (name, extra) in enumerate(table.items())]
 
 
 def run(*words: str) -> int:
