@@ -5,6 +5,7 @@ Needs nothing but Docker and Python's standard library on the host.
 
 from __future__ import annotations
 
+import signal
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -14,7 +15,7 @@ from .checks import preflight, refuse
 from .command import Command
 from .docker_plan import HUB, IMAGE, container_name, docker_command, image_of, key_path, plan_mark
 from .engine import PLAN, Container, Engine, require_engine
-from .failure import ServeError
+from .failure import ServeError, next_step
 from .fallback import fallback
 from .guard import watch_memory
 from .keyfile import write_private
@@ -132,9 +133,9 @@ def _died(seen: Container | None, settings: Settings) -> str:
     log = log_path(settings.state, settings.port)
     if seen is None:
         return "the container is gone; someone removed it"
-    if seen.out_of_memory or seen.exit_status == 137:
-        return f"SGLang was killed (status {seen.exit_status}), as when memory runs out. Full log: {log}"
-    return f"SGLang ended with status {seen.exit_status}. Full log: {log}"
+    killed = seen.out_of_memory or seen.exit_status == 128 + signal.SIGKILL
+    how = "was killed" if killed else "ended"
+    return f"SGLang {how} with status {seen.exit_status}: {next_step(killed)}. Full log: {log}"
 
 
 def answer(engine: Engine, settings: Settings, planned: Plan) -> None:

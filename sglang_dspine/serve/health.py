@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 
 import httpx
 
-from .failure import ServeError
+from .failure import ServeError, next_step
 from .server import Server
 
 POLL_S = 0.5
@@ -48,7 +49,8 @@ def died(server: Server) -> ServeError:
     server.log.finish(1.0)
     status = server.exit_status
     how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
-    return ServeError(f"SGLang ended {how}. Full log: {server.log.path}", server.log.tail(DEATH_LINES))
+    told = f"SGLang ended {how}: {next_step(status == -signal.SIGKILL)}. Full log: {server.log.path}"
+    return ServeError(told, server.log.tail(DEATH_LINES))
 
 
 def _is_healthy(client: httpx.Client) -> bool:

@@ -42,9 +42,10 @@ class ServerLog:
         return "\n".join(self.path.read_text(errors="replace").splitlines()[-lines:])
 
     def last_line(self, width: int = 100) -> str:
-        """What SGLang last said it does: its own lines begin with a time; its list of all arguments is no news."""
+        """What SGLang last said it does: its own lines begin with a time; its list of all arguments is no news, nor is
+        its answer to whoever asks whether it is up."""
         for line in reversed(self.tail(20).splitlines()):
             time, _, said = line.partition("] ")
-            if time.startswith("[") and not said.startswith("server_args="):
+            if time.startswith("[") and not (said.startswith("server_args=") or '"GET /health' in said):
                 return said.strip()[:width]
         return ""

@@ -29,5 +29,8 @@ def test_the_tail_is_the_end(tmp_path):
 
 
 def test_progress_shows_what_sglang_said_last_and_no_list_of_arguments(tmp_path):
-    log = logged(tmp_path, b"[12:00] Load weight begin.\n[12:01] server_args={...}\nUserWarning: something\n")
+    noise = (
+        b'[12:01] server_args={...}\n[12:01] INFO:  127.0.0.1 - "GET /health HTTP/1.1" 503\nUserWarning: something\n'
+    )
+    log = logged(tmp_path, b"[12:00] Load weight begin.\n" + noise)
     assert log.last_line() == "Load weight begin."
