@@ -1,6 +1,7 @@
 """The target's output head, as the drafter borrows it: coarse logits for candidates, exact rows for scores.
 
-N rows of H numbers; K candidates a row; the head may be padded to a multiple of 64 rows and split over TP ranks.
+N rows of H numbers; K candidates a row; the head may be padded to a multiple of 64 rows and split over TP ranks, each
+of which reads only its own rows (`ranks`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ..errors import DSpineError
 from ..kernels.head_rows.form import StoredHead
 from ..kernels.top_k import top_k
 from .head_form import quantised_form
+from .ranks import best_of_ranks, served_ranks
 
 logger = logging.getLogger(__name__)
 
@@ -35,11 +37,10 @@ class TargetHead:
     def __init__(self, lm_head: Any, vocab_size: int, hidden_size: int = 0, dtype: torch.dtype | None = None) -> None:
         """hidden_size, dtype: of the dequantised rows; a dense head needs neither."""
         from sglang.srt.layers.logits_processor import should_apply_lm_head_quant_method
-        from sglang.srt.runtime_context import get_parallel
         from sglang.srt.speculative.dflash_utils import is_dense_head_weight
 
         self.lm_head = lm_head
-        self.tp_size = int(get_parallel().tp_size)
+        self.ranks = served_ranks()
         shard = getattr(lm_head, "shard_indices", None)
         self.start = int(shard.org_vocab_start_index) if shard is not None else 0
         local = int(shard.num_org_elements) if shard is not None else int(lm_head.weight.shape[0])
@@ -65,10 +66,8 @@ class TargetHead:
         return self.copy if self.copy is not None else self.lm_head.weight[: self.local_vocab]
 
     @property
-    def stored(self) -> StoredHead | None:
-        """The head as a kernel reads it; None when its rows are spread over ranks."""
-        if self.tp_size > 1:
-            return None
+    def stored(self) -> StoredHead:
+        """This rank's rows of the head, as a kernel reads them."""
         return self._form if self._form is not None else StoredHead(self.weight, self.weight.shape[1])
 
     @torch.no_grad()
@@ -106,28 +105,14 @@ class TargetHead:
         return self.lm_head.quant_method.apply(self.lm_head, hidden, None)[:, : self.local_vocab]
 
     def top_k(self, hidden: torch.Tensor, k: int) -> torch.Tensor:
-        """Ids of the K best tokens of each row, best first. [N, H] -> [N, K] int64"""
+        """Ids of the K best tokens of each row, best first, the same on every rank. [N, H] -> [N, K] int64"""
         logits = self._quantised_logits(hidden) if self.quantised else hidden.to(self.weight.dtype) @ self.weight.T
-        values, ids = top_k(logits, self.local_vocab, k)
-        if self.tp_size == 1:
-            return ids
-        from sglang.srt.distributed.communication_op import tensor_model_parallel_all_gather
-
-        all_values = tensor_model_parallel_all_gather(values.float(), dim=-1)  # [N, tp*K]
-        all_ids = tensor_model_parallel_all_gather(ids + self.start, dim=-1)
-        return all_ids.gather(-1, torch.topk(all_values, k, dim=-1).indices)
+        if self.ranks is None:
+            return top_k(logits, self.local_vocab, k)[1]
+        here = min(k, self.local_vocab)
+        values, ids = top_k(logits, self.local_vocab, here) if here else (logits[:, :0], logits[:, :0])
+        return best_of_ranks(values, ids + self.start, k, self.ranks)
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
-        """Head rows of the given tokens. [...] -> [..., H]"""
-        if self.tp_size == 1:
-            return self._rows(ids)
-        from sglang.srt.distributed.communication_op import tensor_model_parallel_all_reduce
-
-        local = ids - self.start
-        mine = (local >= 0) & (local < self.local_vocab)
-        rows = self._rows(local.clamp(0, self.local_vocab - 1)) * mine[..., None]
-        return tensor_model_parallel_all_reduce(rows)
-
-    def _rows(self, ids: torch.Tensor) -> torch.Tensor:
-        """Of this rank's tokens."""
+        """Head rows of this rank's tokens, counted from `start`. [...] -> [..., H]"""
         return self._form.rows(ids, self.dtype) if self._form is not None else self.weight[ids]

@@ -5,6 +5,7 @@ Runs inside the captured draft graph; sampling parameters are staged before a re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +20,15 @@ MIN_TEMPERATURE = 1e-5  # a sampled request this cold is a greedy one up to fp32
 class Proposer:
     """Proposal of the last draft forward: `tokens`, `candidates`, `q` (rows beyond the batch are stale)."""
 
-    def __init__(self, config: DraftConfig, table: TransitionTable, max_batch: int) -> None:
+    def __init__(
+        self,
+        config: DraftConfig,
+        table: TransitionTable,
+        max_batch: int,
+        agree: Callable[[torch.Tensor], object] | None = None,
+    ) -> None:
+        """agree: makes tokens [N, R] the same on every rank, in place."""
+        self.agree = agree
         self.table, self.head, self.top_k = table, table.head, config.top_k
         device, rows = table.norm_weight.device, config.num_proposals
         self.temperatures = torch.ones(max_batch, dtype=torch.float32, device=device)
@@ -49,3 +58,5 @@ class Proposer:
         draw = Draw(self.temperatures, self.greedy, self.uniforms)
         proposal = Proposal(self.tokens, self.candidates, self.q)
         self.scores = self.table(before, receive, candidates, anchor, draw, proposal)
+        if self.agree is not None:
+            self.agree(self.tokens[:n])  # whole rows: contiguous, whatever the width

@@ -7,9 +7,11 @@ import torch
 from .bridge.naive import LayerBridge
 from .bridge.plan import plan_injection
 from .head_rows.form import DENSE, FP8, NVFP4, StoredHead
+from .head_share.naive import Share
+from .head_share.plan import plan_head_share
 from .launch import Launch
 from .shape import SHAPE_27B, Shape
-from .table_walk.parts import Draw, Prepared, Proposal, TableWeights
+from .table_walk.parts import Draw, Given, Prepared, Proposal, TableWeights
 from .table_walk.plan import plan_table_walk
 from .top_k.plan import plan_top_k
 
@@ -41,13 +43,15 @@ def bridge_launches(batch: int, width: int, s: Shape = SHAPE_27B, dependent: boo
 
 
 def table_launches(
-    batch: int, width: int, form: int = DENSE, s: Shape = SHAPE_27B, dependent: bool | None = None
+    batch: int,
+    width: int,
+    form: int = DENSE,
+    s: Shape = SHAPE_27B,
+    dependent: bool | None = None,
+    given: Given | None = None,
 ) -> list[Launch]:
     rows, k, ids = width - 1, s.top_k, torch.int64
-    codes = meta(s.vocab, s.message)
-    weights = TableWeights(
-        meta(s.hidden, s.message), meta(s.message, s.message, of=torch.float32), meta(s.hidden), codes, codes, 1e-6
-    )
+    codes, weights = meta(s.vocab, s.message), table_weights(s)
     draw = Draw(meta(batch, of=torch.float32), meta(batch, of=torch.bool), meta(batch, 15, of=torch.float32))
     proposal = Proposal(meta(batch, 15, of=ids), meta(batch, 15, k, of=ids), meta(batch, 15, k, of=torch.float32))
     return plan_table_walk(
@@ -62,7 +66,24 @@ def table_launches(
         draw,
         proposal,
         dependent=dependent,
+        given=given,
     )[0]
+
+
+def table_weights(s: Shape) -> TableWeights:
+    codes = meta(s.vocab, s.message)
+    gram = meta(s.message, s.message, of=torch.float32)
+    return TableWeights(meta(s.hidden, s.message), gram, meta(s.hidden), codes, codes, 1e-6)
+
+
+def rank_launches(batch: int, width: int, ranks: int, form: int = DENSE, s: Shape = SHAPE_27B) -> list[Launch]:
+    """A rank's share of the table's input, and table and walk on the sum of all shares."""
+    x, candidates = meta(batch, width, s.hidden)[:, 1:], meta(batch, width - 1, s.top_k, of=torch.int64)
+    share, owned = Share(candidates, s.message, torch.bfloat16), s.vocab // ranks
+    prepared = Prepared(meta(s.message, s.message), meta(owned, s.message))
+    launch = plan_head_share(x, candidates, table_weights(s), prepared, stored_head(s, form), owned, owned, share)
+    given = Given(meta(*candidates.shape, of=torch.float32), share.seen)
+    return [launch, *table_launches(batch, width, form, s, given=given)]
 
 
 def top_k_launches(batch: int, width: int, s: Shape = SHAPE_27B, dependent: bool | None = None) -> list[Launch]:

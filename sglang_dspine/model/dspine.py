@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,10 @@ class DSpineDraftModel(DFlashDraftModel):
         """Give the drafter the target's output head; the table's constants take memory, so before pools are sized."""
         self.table = TransitionTable(self.bridge, self.norm.weight, self.dspine.rms_norm_eps, head)
 
-    def make_proposer(self, max_batch: int) -> None:
-        """Make the proposal's buffers; must happen before a graph is captured."""
+    def make_proposer(self, max_batch: int, agree: Callable[[torch.Tensor], object] | None = None) -> None:
+        """Make the proposal's buffers; must happen before a graph is captured. agree: as in `Proposer`."""
         assert self.table is not None, "attach_head first"
-        self.proposer = Proposer(self.dspine, self.table, max_batch)
+        self.proposer = Proposer(self.dspine, self.table, max_batch, agree)
 
     def set_block_size(self, block_size: int) -> None:
         super().set_block_size(block_size)

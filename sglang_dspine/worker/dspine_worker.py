@@ -16,6 +16,7 @@ from ..model.narrow_window import narrow_layers
 from ..verify.penalties import PenaltyTracker
 from ..verify.repair_log import RepairLog
 from ..verify.simulate import Simulation, read_profile
+from .agreement import Agreement
 from .pair import check_pair
 from .prefill import prefill_round
 from .round import decode_round
@@ -37,6 +38,7 @@ class DSpineWorker(DFlashWorkerV2):
         config, target = self.draft_model.dspine, target_worker.model_runner
         self.head = TargetHead(target.model.lm_head, config.vocab_size, config.hidden_size, target.dtype)
         self.draft_model.attach_head(self.head)
+        self.agreement = Agreement(self._tp_sync)
         self.repairs = RepairLog()
         self.graphs_on = False
         self.max_width = int(self.block_size)
@@ -82,7 +84,7 @@ class DSpineWorker(DFlashWorkerV2):
         pool, vocab = self.model_runner.req_to_token_pool, self.model_runner.model_config.vocab_size
         self.penalties = PenaltyTracker(pool.req_to_token.shape[0], vocab, self.device)
         limit = max(int(self.model_runner.max_running_requests or 1), *captured)
-        self.draft_model.make_proposer(limit)
+        self.draft_model.make_proposer(limit, self.agreement.proposal if self.head.ranks else None)
         super().init_cuda_graphs()
         self.widths.build()
         self.self_check = self_check(self)

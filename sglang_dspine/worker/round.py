@@ -95,7 +95,9 @@ def _decide(
         block.positions,
         draft_input.max_top_k,
     )
-    return worker.simulation(tokens, decision) if worker.simulation else decision
+    decision = worker.simulation(tokens, decision) if worker.simulation else decision
+    greedy = batch.sampling_info is None or batch.sampling_info.is_all_greedy
+    return worker.agreement.decision(decision, tokens, greedy)
 
 
 def _grammar_tree(batch: Any, tokens: torch.Tensor) -> Any:

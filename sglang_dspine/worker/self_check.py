@@ -123,7 +123,7 @@ def reference_states(worker: Any, probe: Probe, folder: Path, linears: dict[str,
 
     def watched(*prefixes: str) -> Mapping[str, torch.Tensor]:
         weights = read(*prefixes)
-        if model.proposer.head.tp_size == 1:
+        if model.proposer.head.ranks is None:
             linears.update(linear_errors(model, weights))
         return weights
 

@@ -29,7 +29,7 @@ def made(seed: int, dtype: torch.dtype = torch.float32):
     shape = (CONFIG.num_layers, CONFIG.hidden_size, CONFIG.transfer_rank, CONFIG.message_size, CONFIG.vocab_size)
     bridge = Bridge(*shape).to(dtype)
     list(load_bridge(bridge, weights.items(), CONFIG))
-    rows = SimpleNamespace(rows=lambda ids: head[ids], stored=None)
+    rows = SimpleNamespace(rows=lambda ids: head[ids], stored=None, ranks=None)
     table = TransitionTable(bridge, weights["norm.weight"], CONFIG.rms_norm_eps, rows)
     reference = ReferenceBridge.from_weights(weights, CONFIG.num_layers)
     return table, Refiner(reference, weights["norm.weight"], head, CONFIG.rms_norm_eps), bridge

@@ -7,8 +7,8 @@ import torch
 
 pytest.importorskip("triton")
 
-from sglang_dspine.kernels.at_shape import bridge_launches, launches, table_launches
-from sglang_dspine.kernels.head_rows.form import FP8, NVFP4
+from sglang_dspine.kernels.at_shape import bridge_launches, launches, rank_launches, table_launches
+from sglang_dspine.kernels.head_rows.form import DENSE, FP8, NVFP4
 from sglang_dspine.kernels.report import SHARED_LIMIT, Usage, cases, fits, usage
 
 
@@ -68,6 +68,15 @@ def test_kernels_at_the_27b_shape_fit(capability, batch, width):
 def test_the_table_of_a_quantised_head_fits(capability, form):
     found = usage(table_launches(32, 16, form)[0], capability)
     assert fits(found, capability), found
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("capability", sorted(SHARED_LIMIT))
+@pytest.mark.parametrize("form", [DENSE, FP8, NVFP4], ids=["dense", "FP8", "NVFP4"])
+def test_the_kernels_of_one_rank_among_several_fit(capability, form):
+    for launch in rank_launches(8, 16, 2, form)[:2]:
+        found = usage(launch, capability)
+        assert fits(found, capability), (launch.name, found)
 
 
 @pytest.mark.full

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 DENSE, FP8, NVFP4 = 0, 1, 2  # as `read` knows them
+GIVEN = 3  # of a table that reads no head: another has read the rows
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 

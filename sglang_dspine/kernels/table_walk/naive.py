@@ -21,7 +21,7 @@ from __future__ import annotations
 import torch
 
 from ..bridge.naive import row_scale
-from .parts import HeadRows, TableWeights
+from .parts import Given, HeadRows, TableWeights
 
 
 def predecessors(anchor: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
@@ -40,17 +40,33 @@ def table_naive(
 ) -> torch.Tensor:
     """Scores [N, R, K (predecessor), K (candidate)] in fp32; a non-finite score becomes 0, so that the walk always
     takes a real candidate and q stays a distribution."""
+    return table_given(x, receive, candidates, anchor, weights, head_parts(x, candidates, weights, head_rows))
+
+
+def head_parts(x: torch.Tensor, candidates: torch.Tensor, weights: TableWeights, head_rows: HeadRows) -> Given:
+    """What the scores take from the candidates' head rows."""
+    rows = head_rows(candidates).to(x.dtype) * weights.norm.to(x.dtype)  # [N, R, K, H]
+    own = (rows.float() @ x.float()[..., None]).squeeze(-1)  # [N, R, K]
+    return Given(own, rows @ weights.write)
+
+
+def table_given(
+    x: torch.Tensor,
+    receive: torch.Tensor,
+    candidates: torch.Tensor,
+    anchor: torch.Tensor,
+    weights: TableWeights,
+    given: Given,
+) -> torch.Tensor:
+    """`table_naive` without a look at the head."""
     before = predecessors(anchor, candidates)
     gate = torch.sigmoid(receive[:, :, None] + weights.token_gate[before])
     z = (gate * weights.token_message[before]).float()  # [N, R, K, m]
     s = row_scale(x).float()[..., None]  # [N, R, 1, 1]
     t = (x @ weights.write).float()[..., None]  # [N, R, m, 1]
-    x32 = x.float()
-    square = x32.square().sum(-1)[..., None, None] + 2 * s * (z @ t) + s.square() * _quadratic(z, weights.gram)
-    rows = head_rows(candidates).to(x.dtype) * weights.norm.to(x.dtype)  # [N, R, K, H]
-    own = (rows.float() @ x32[..., None]).squeeze(-1)  # [N, R, K]
-    added = z @ (rows @ weights.write).float().transpose(-1, -2)  # [N, R, K, K]
-    scores = (own[:, :, None] + s * added) * torch.rsqrt(square / x.shape[-1] + weights.eps)
+    square = x.float().square().sum(-1)[..., None, None] + 2 * s * (z @ t) + s.square() * _quadratic(z, weights.gram)
+    added = z @ given.seen.float().transpose(-1, -2)  # [N, R, K, K]
+    scores = (given.own[:, :, None] + s * added) * torch.rsqrt(square / x.shape[-1] + weights.eps)
     return torch.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)
 
 

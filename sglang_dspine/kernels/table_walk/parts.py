@@ -28,6 +28,14 @@ class Prepared(NamedTuple):
     seen: torch.Tensor  # [V, m]: U = W_L^T (w * head[v])
 
 
+class Given(NamedTuple):
+    """What the table needs of the candidates' head rows, where it was computed elsewhere: with the head spread over
+    ranks, the sum of `head_share` over them."""
+
+    own: torch.Tensor  # [N, R, K] fp32: x . (w * head[c])
+    seen: torch.Tensor  # [N, R, K, m] in the model's dtype: U of each candidate
+
+
 class Proposal(NamedTuple):
     """Buffers the walk fills; the proposer's, longer than a batch needs."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from ..dependent import dependent_launches
-from ..head_rows.form import StoredHead
+from ..head_rows.form import GIVEN, StoredHead
 from ..launch import PROGRAMS, Launch, ceil_div, power_below, power_of_2, tile
-from .parts import Draw, Prepared, Proposal, TableWeights
+from .parts import Draw, Given, Prepared, Proposal, TableWeights
 from .table import table_sums
 from .walk import MOST_PARTS, MOST_SLICES, table_walk
 
@@ -20,16 +20,17 @@ def plan_table_walk(
     anchor: torch.Tensor,
     weights: TableWeights,
     prepared: Prepared,
-    head: StoredHead,
+    head: StoredHead | None,
     draw: Draw,
     proposal: Proposal,
     wide: bool | None = None,
     dependent: bool | None = None,
+    given: Given | None = None,
 ) -> tuple[list[Launch], torch.Tensor]:
     """The two launches and the scores [N, R, K, K] they will fill.
 
     x [N, R, H], receive [N, R, m], projected [N, R, m] = x W_L: any strides but contiguous in the last dimension;
-    candidates [N, R, K] contiguous. wide: four rows a program; by default for a large batch.
+    candidates [N, R, K] contiguous. wide: four rows a program; by default for a large batch. given: in place of head.
     """
     blocks, row_count, hidden = x.shape
     k, m, rows, device = candidates.shape[-1], receive.shape[-1], blocks * row_count, x.device
@@ -43,7 +44,7 @@ def plan_table_walk(
     bm, bk, bh = tile(m, 16, 64), 64 // half, tile(hidden, 16, 256)
     # one program a processor or more: a slice of the message space each while rows are few
     slices = 1 if wide else power_below(min(int(MOST_SLICES), ceil_div(m, bm), PROGRAMS // rows))
-    parts = power_below(min(int(MOST_PARTS), 2 * PROGRAMS // rows, ceil_div(hidden, bh)))
+    parts = 1 if given else power_below(min(int(MOST_PARTS), 2 * PROGRAMS // rows, ceil_div(hidden, bh)))
     pairing = ceil_div(rows, group) * slices
 
     def empty(*shape: int) -> torch.Tensor:
@@ -53,6 +54,13 @@ def plan_table_walk(
         "pair": empty(slices, rows, k, k), "linear": empty(slices, rows, k), "quadratic": empty(slices, rows, k),
         "own": empty(parts, rows, k), "squares": empty(parts, rows),
     }  # fmt: skip
+    if given is None:
+        assert head is not None, "a table needs the head or what was read of it"
+        form, read, seen = head.constants(), head.arguments(), prepared.seen
+    else:
+        form, seen = {"FORM": GIVEN}, given.seen.reshape(rows * k, m)
+        read = {"head": x, "scales": x, "scale": x, "head_stride": 0}  # stand-ins that nothing reads
+        sums["own"] = given.own.reshape(parts, rows, k)
     messages = torch.empty(slices, rows, k, m, dtype=x.dtype, device=device)
     scores = empty(blocks, row_count, k, k)
     shape, counts = {"H": hidden, "K": k, "KP": kp}, {"slices": slices, "parts": parts}
@@ -64,14 +72,14 @@ def plan_table_walk(
                 "x": x, "receive": receive, "projected": projected, "candidates": candidates,
                 "anchor": anchor.contiguous(),
                 "norm": weights.norm, "token_gate": weights.token_gate, "token_message": weights.token_message,
-                "gram": prepared.gram, "seen": prepared.seen, **head.arguments(),
+                "gram": prepared.gram, "seen": seen, **read,
                 **sums, "messages": messages,
                 "rows": rows, "row_count": row_count, "x_block": x.stride(0), "x_row": x.stride(1),
                 "receive_block": receive.stride(0), "receive_row": receive.stride(1),
                 "projected_block": projected.stride(0), "projected_row": projected.stride(1),
                 "pairing": pairing, **counts,
             },
-            {**shape, **head.constants(), "M": m, "GROUP": group, "BM": bm, "BK": bk, "BH": bh, **overlap},
+            {**shape, **form, "M": m, "GROUP": group, "BM": bm, "BK": bk, "BH": bh, **overlap},
             warps=8 if wide else 4,
             stages=3,
         ),

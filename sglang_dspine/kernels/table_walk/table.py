@@ -1,7 +1,8 @@
 """The sums of the transition table, for the whole batch in one launch.
 
 Two kinds of programs share it, because one waits for memory and the other computes: `pairs` work in the message space,
-`unary` read the candidates' head rows where they lie in the target's head. T = N * R rows.
+`unary` read the candidates' head rows where they lie in the target's head. T = N * R rows. In form GIVEN nothing of the
+head is read: `own` is there already, and `seen` has a row for each candidate, not for each token.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ..head_rows.read import read_head
 def pairs(
     program, receive, projected, candidates, anchor, token_gate, token_message, gram, seen, messages,
     pair, linear, quadratic, rows, row_count, receive_block, receive_row, projected_block, projected_row,
-    slices, K: tl.constexpr, KP: tl.constexpr, M: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+    slices, FORM: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, M: tl.constexpr, GROUP: tl.constexpr,
+    BM: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Of GROUP rows and a slice of the message space: z . U [K, K], t . z [K] and z^T Gram z [K], partial sums.
 
@@ -46,7 +48,10 @@ def pairs(
         tl.store(here + k, z.to(messages.dtype.element_ty), inside)
     tl.debug_barrier()
 
-    candidate = tl.load(candidates + row * K + place, live, 0).to(tl.int32)
+    if FORM == 3:  # noqa: SIM108
+        candidate = row * K + place
+    else:
+        candidate = tl.load(candidates + row * K + place, live, 0).to(tl.int32)
     projected_at = projected + (block * projected_block + i * projected_row)[:, None]
     lines = tl.zeros((E,), tl.float32)
     bent = tl.zeros((E,), tl.float32)
@@ -90,10 +95,12 @@ def unary(
         h = (part * steps + step) * BH + tl.arange(0, BH)
         value = tl.load(start + h, h < H, 0.0).to(tl.float32)
         square += value * value
-        weighted = value * tl.load(norm + h, h < H, 0.0).to(tl.float32)
-        live = (place < K)[:, None] & (h < H)[None, :]
-        sums += weighted[None, :] * read_head(head, scales, scale, token, h, live, head_stride, FORM, H)
-    tl.store(own + (part * rows + row) * K + place, tl.sum(sums, 1), place < K)
+        if FORM != 3:
+            weighted = value * tl.load(norm + h, h < H, 0.0).to(tl.float32)
+            live = (place < K)[:, None] & (h < H)[None, :]
+            sums += weighted[None, :] * read_head(head, scales, scale, token, h, live, head_stride, FORM, H)
+    if FORM != 3:
+        tl.store(own + (part * rows + row) * K + place, tl.sum(sums, 1), place < K)
     tl.store(squares + part * rows + row, tl.sum(square, 0))
 
 
@@ -117,7 +124,7 @@ def table_sums(
         pairs(
             program, receive, projected, candidates, anchor, token_gate, token_message, gram, seen, messages,
             pair, linear, quadratic, rows, row_count, receive_block, receive_row, projected_block, projected_row,
-            slices, K, KP, M, GROUP, BM, BK,
+            slices, FORM, K, KP, M, GROUP, BM, BK,
         )  # fmt: skip
     else:
         unary(

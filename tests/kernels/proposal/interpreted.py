@@ -24,6 +24,7 @@ class Head:
 
     def __init__(self, weight: torch.Tensor, vocab: int) -> None:
         self.weight, self.local_vocab, self.stored = weight, vocab, StoredHead(weight, weight.shape[1])
+        self.ranks = None
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
         return self.weight[ids]
