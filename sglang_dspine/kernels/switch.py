@@ -15,5 +15,10 @@ def use_kernels(tensor: torch.Tensor) -> bool:
     return tensor.is_cuda and tensor.dtype in SERVED and kernels_wanted()
 
 
+def runs_kernels(tensor: torch.Tensor) -> bool:
+    """Whether a Triton kernel can take this tensor at all: on a GPU, or wherever it is under Triton's interpreter."""
+    return tensor.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
+
+
 def kernels_wanted() -> bool:
     return os.environ.get(SWITCH, "1") != "0"

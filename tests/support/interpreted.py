@@ -27,15 +27,15 @@ def facts_of(file: Path) -> list[str]:
     return [line.split("(")[0][4:] for line in file.read_text().splitlines() if line.startswith("def test_")]
 
 
-def run_interpreted(files: Sequence[Path], folder: Path) -> Iterator[Case]:
-    """Every case of these files; `folder` takes the log."""
+def run_interpreted(files: Sequence[Path], folder: Path, limit: float = 600) -> Iterator[Case]:
+    """Every case of these files; `folder` takes the log. limit: seconds."""
     log = folder / "junit.xml"
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *map(str, files), f"--junitxml={log}", "-p", "no:cacheprovider", "-m", ""],
         env={**os.environ, "TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=limit,
         cwd=ROOT,
         check=False,
     )

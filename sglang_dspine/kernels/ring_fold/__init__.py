@@ -24,11 +24,16 @@ def commit_rings(
     null_block_id: int = -1,
 ) -> None:
     """SGLang's function by its own parameters; shapes in `plan`. Rows that were not accepted cannot be felt."""
+    from ..switch import runs_kernels
+    from .naive import commit_naive
     from .plan import Rings, Rows, plan_fold
 
     rings = Rings(checkpoint_state, d_cache, k_cache, g_cache, d_residual_cache, k_residual_cache, write_pos,
                   cache_base, is_flush)  # fmt: skip
     every = (state_batch_indices, replay_indices, accept_lens, mamba_track_indices, mamba_steps_to_track)
     rows = Rows(*(None if t is None else t.contiguous() for t in every))  # type: ignore[arg-type]
+    if not runs_kernels(checkpoint_state):
+        commit_naive(rings, rows, null_block_id)
+        return
     for launch in plan_fold(rings, rows, null_block_id):
         launch.run()

@@ -10,7 +10,8 @@ import torch
 from sglang.kernels.ops.attention.linear.gdn_replayssm_spec_decode import commit_gdn_replayssm_circular as upstream
 
 from sglang_dspine.kernels.ring_fold import commit_rings
-from sglang_dspine.kernels.ring_fold.naive import fold_naive, recur
+from sglang_dspine.kernels.ring_fold.naive import commit_naive, fold_naive, recur
+from sglang_dspine.kernels.ring_fold.plan import Rings, Rows
 from tests.kernels.ratio import ratio_error
 
 LAYERS, SLOTS, REQUESTS, H, HV, V, K = 2, 6, 4, 1, 2, 32, 16
@@ -80,6 +81,24 @@ def test_states_and_cursors_are_sglangs_own(ring, history):
     assert ratio_error(ours["checkpoint_state"], theirs["checkpoint_state"]) < 1e-6
     others = [0, 1, 2]
     assert torch.equal(ours["checkpoint_state"][:, others], case["checkpoint_state"][:, others])
+
+
+def plainly(**given) -> None:
+    """`commit_rings` where there is neither a GPU nor an interpreter."""
+    names = ("checkpoint_state", "d_cache", "k_cache", "g_cache", "d_residual_cache", "k_residual_cache", "write_pos",
+             "cache_base", "is_flush")  # fmt: skip
+    rows = ("state_batch_indices", "replay_indices", "accept_lens", "mamba_track_indices", "mamba_steps_to_track")
+    commit_naive(Rings(*(given[name] for name in names)), Rows(*(given[name] for name in rows)), -1)
+
+
+@pytest.mark.parametrize("ring, history, low", [(16, 0, False), (32, 11, True), (64, 40, False)])
+def test_the_plain_form_does_what_the_launches_do(ring, history, low):
+    case = made(ring, history=history, accepted=7, low=low)
+    case["is_flush"][1] = 0
+    ours, plain = run(commit_rings, case), run(plainly, case)
+    for name in ("write_pos", "cache_base", "is_flush"):
+        assert torch.equal(ours[name], plain[name]), name
+    assert ratio_error(plain["checkpoint_state"], ours["checkpoint_state"]) < 1e-6
 
 
 def test_a_history_that_is_not_due_stays_and_only_the_snapshot_is_written():
