@@ -87,7 +87,12 @@ def test_nothing_listens_beyond_loopback_unless_asked():
 
 def test_prometheus_reads_the_port_that_the_server_has():
     config = yaml.safe_load((DOCKER / "monitoring/prometheus.yml").read_text())
-    assert config["scrape_configs"][0]["static_configs"] == [{"targets": [f"127.0.0.1:{PORT}"]}]
+    (job,) = config["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"127.0.0.1:{PORT}"]}]
+    (rename,) = job["metric_relabel_configs"]  # of what prometheus_client spells with an underscore before Prometheus 3
+    assert rename["source_labels"] == ["__name__"] and rename["target_label"] == "__name__"
+    name = re.sub(f"^(?:{rename['regex']})$", rename["replacement"].replace("$1", r"\1"), "sglang_num_queue_reqs")
+    assert name == "sglang:num_queue_reqs"
 
 
 def test_monitoring_alone_asks_for_no_model():
