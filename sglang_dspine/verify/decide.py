@@ -9,6 +9,7 @@ import torch
 
 from .accept import accept_greedy, accept_sampled, draw
 from .filter import target_distribution
+from .repair import repair_probabilities
 from .seeded import seeded_choice
 
 
@@ -19,6 +20,7 @@ class Decision:
     accepted: torch.Tensor  # [N] int64 proposals accepted, 0 .. w-1
     bonus: torch.Tensor  # [N] int64 the target's token after them
     out_tokens: torch.Tensor  # [N, w] int64 accepted proposals, bonus, then zeros that nobody reads
+    repaired: torch.Tensor | None = None  # [N*w] int8 rows whose probabilities were repaired (`repair.CAUSES`)
 
     @property
     def commit_lens(self) -> torch.Tensor:
@@ -46,8 +48,10 @@ def decide(
     seeded = sampled and sampling_info.sampling_seed is not None
     top1 = seeded_choice(logits, sampling_info, positions.flatten(), w) if seeded else logits.argmax(-1)
     accepted, bonus = accept_greedy(tokens, top1.view(n, w))
+    repaired = None
     if sampled and not seeded:
         probs = target_distribution(logits, sampling_info, w, max_top_k)
+        repaired = repair_probabilities(probs.flatten(0, 1), top1)
         uniforms = torch.rand(n, w, dtype=torch.float32, device=tokens.device)
         if w == 1:  # plain decode: nothing was proposed
             drawn = accepted, draw(probs[:, 0], uniforms[:, 0])
@@ -56,7 +60,7 @@ def decide(
         greedy = sampling_info.top_ks.view(-1) <= 1
         accepted = torch.where(greedy, accepted, drawn[0])
         bonus = torch.where(greedy, bonus, drawn[1])
-    return Decision(accepted, bonus, commit_row(tokens, accepted, bonus))
+    return Decision(accepted, bonus, commit_row(tokens, accepted, bonus), repaired)
 
 
 def commit_row(tokens: torch.Tensor, accepted: torch.Tensor, bonus: torch.Tensor) -> torch.Tensor:

@@ -17,11 +17,13 @@ from ..verify.penalties import PenaltyTracker
 from ..verify.repair_log import RepairLog
 from ..verify.simulate import Simulation, read_profile
 from .agreement import Agreement
+from .exported import exports_metrics
 from .pair import check_pair
 from .prefill import prefill_round
 from .round import decode_round
 from .self_check import self_check
-from .served_plan import metrics_of, served_plan
+from .served_plan import served_plan
+from .width_metrics import WidthMetrics
 from .widths import Widths
 
 logger = logging.getLogger(__name__)
@@ -39,10 +41,11 @@ class DSpineWorker(DFlashWorkerV2):
         self.head = TargetHead(target.model.lm_head, config.vocab_size, config.hidden_size, target.dtype)
         self.draft_model.attach_head(self.head)
         self.agreement = Agreement(self._tp_sync)
-        self.repairs = RepairLog()
+        exported = exports_metrics(server_args)
+        self.repairs = RepairLog(exported)
         self.graphs_on = False
         self.max_width = int(self.block_size)
-        self.widths = Widths(self, served_plan(server_args, config.block_size, self.max_width), metrics_of(self))
+        self.widths = Widths(self, served_plan(server_args, config.block_size, self.max_width), WidthMetrics(exported))
         profile = read_profile()
         self.simulation = Simulation(profile, self.max_width, self.device) if profile else None
         self._spec_infos: dict[int, Any] = {}

@@ -12,7 +12,7 @@ from ..draft.forward import draft_forward
 from ..verify.adjust import adjust_logits
 from ..verify.decide import Decision, decide
 from ..verify.forward import verify_forward
-from ..verify.repair import repair_rows
+from ..verify.repair import repair_adjusted, repair_rows
 
 
 def decode_round(worker: Any, batch: Any, on_publish: Any, grammar_barrier: Any) -> Any:
@@ -78,13 +78,14 @@ def _decide(
     from sglang.srt.speculative.spec_utils import build_grammar_vocab_mask
 
     n, w = tokens.shape
-    worker.repairs.note(repair_rows(logits).view(n, w), [req.rid for req in batch.reqs])
+    causes = repair_rows(logits)
     mask = None
     if tree is not None:
         mask = build_grammar_vocab_mask(
             reqs=batch.reqs, tree=tree, sampling_info=batch.sampling_info, device=logits.device, barrier=barrier
         )
-    adjust_logits(logits, tokens, batch.sampling_info, worker.penalties.of(batch), mask)
+    if adjust_logits(logits, tokens, batch.sampling_info, worker.penalties.of(batch), mask):
+        causes = torch.maximum(causes, repair_adjusted(logits))
     proposer = worker.draft_model.proposer
     decision = decide(
         tokens,
@@ -95,6 +96,9 @@ def _decide(
         block.positions,
         draft_input.max_top_k,
     )
+    if decision.repaired is not None:
+        causes = torch.maximum(causes, decision.repaired)
+    worker.repairs.note(causes.view(n, w), [req.rid for req in batch.reqs])
     decision = worker.simulation(tokens, decision) if worker.simulation else decision
     greedy = batch.sampling_info is None or batch.sampling_info.is_all_greedy
     return worker.agreement.decision(decision, tokens, greedy)

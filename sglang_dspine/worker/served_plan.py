@@ -9,7 +9,6 @@ from ..errors import DSpineError
 from ..widths.parse import load_table
 from ..widths.plan import WidthPlan, plan_widths
 from ..widths.settings import WidthSettings
-from .width_metrics import WidthMetrics
 
 
 def served_plan(server_args: Any, block: int, widest: int) -> WidthPlan:
@@ -26,12 +25,6 @@ def served_plan(server_args: Any, block: int, widest: int) -> WidthPlan:
     found = plan.table  # where its file lies may differ between machines, what it says may not
     _same_on_all_ranks((plan.policy.name, plan.widest, plan.extra, found.widths, found.cost, found.acceptance))
     return plan
-
-
-def metrics_of(worker: Any) -> WidthMetrics:
-    from sglang.srt.runtime_context import get_parallel
-
-    return WidthMetrics(bool(worker.server_args.enable_metrics) and get_parallel().tp_rank == 0)
 
 
 def _same_on_all_ranks(mine: object) -> None:
