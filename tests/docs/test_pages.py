@@ -25,7 +25,12 @@ OTHERS = {"--extra-inputs", "--server-metrics", "--output-file"}  # of programs 
 def known_flags() -> str:
     """Everything that spells a flag: SGLang's fields and choices, our scripts, our commands."""
     root = sglang_root() / "sglang/srt"
-    sources = [*(root / "arg_groups").rglob("*.py"), root / "server_args.py", *ROOT.glob("*.sh")]
+    sources = [
+        *(root / "arg_groups").rglob("*.py"),
+        root / "server_args.py",
+        *ROOT.glob("*.sh"),
+        *ROOT.glob("docker/*.yaml"),
+    ]
     folders = [ROOT / "sglang_dspine", ROOT / "demo", ROOT / "tests/gpu", ROOT / "sps-tuning"]
     sources += [path for folder in folders for path in folder.rglob("*.py")]
     return "\n".join(path.read_text() for path in sources)

@@ -9,13 +9,21 @@ from __future__ import annotations
 import gzip
 import json
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..collectives import BROADCAST, GATHER, SUM
+
 LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch", "cudaMemcpyAsync", "cudaMemsetAsync")
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
+# in the names of NCCL's, SGLang's and gloo's, without case and underscores
+COLLECTIVES = {
+    SUM: ("allreduce", "crossdevicereduce", "oneshotpush", "oneshotpull", "twoshotpull"),
+    GATHER: ("allgather",),
+    BROADCAST: ("broadcast",),
+}
 
 
 @dataclass(frozen=True)
@@ -48,3 +56,21 @@ def profile_of(events: list[dict[str, Any]], speculative: bool) -> Profile | Non
     rounds = max(1, len(lasted) // graphs)
     draft = statistics.median(lasted[:rounds]) if speculative else None
     return Profile(len(calls) / rounds, draft)
+
+
+def graph_replays(events: list[dict[str, Any]]) -> int:
+    """Of all graphs; a speculative round has two."""
+    return sum(e.get("cat") in ("cuda_runtime", "cuda_driver") and "GraphLaunch" in e["name"] for e in events)
+
+
+def collectives_of(events: list[dict[str, Any]]) -> Counter[str]:
+    """Collectives by kind: NCCL's and SGLang's own kernels on a GPU, gloo's calls on a CPU."""
+    found: Counter[str] = Counter()
+    for event in events:
+        name = str(event.get("name", ""))
+        if event.get("cat") == "kernel" or name.startswith("gloo:"):
+            plain = name.lower().replace("_", "")
+            kind = next((kind for kind, words in COLLECTIVES.items() if any(word in plain for word in words)), None)
+            if kind is not None and (name.startswith("gloo:") or "elementwise" not in plain):
+                found[kind] += 1
+    return found
