@@ -15,7 +15,7 @@ from .checks import preflight, refuse
 from .command import Command
 from .docker_plan import HUB, IMAGE, container_name, docker_command, image_of, key_path, plan_mark
 from .engine import PLAN, Container, Engine, require_engine
-from .failure import ServeError, next_step
+from .failure import ServeError, next_step, refused_arguments
 from .fallback import fallback
 from .guard import watch_memory
 from .keyfile import write_private
@@ -113,7 +113,8 @@ def wait(engine: Engine, settings: Settings, planned: Plan) -> float:
     while (seconds := time.monotonic() - began) < settings.start_limit_s:
         seen = engine.find(name)
         if seen is None or not seen.running:
-            raise ServeError(_died(seen, settings), engine.log(name, LINES))
+            tail = engine.log(name, LINES)
+            raise refused_arguments(seen and seen.exit_status, tail) or ServeError(_died(seen, settings), tail)
         if seen.health == "healthy":
             return seconds
         watch()

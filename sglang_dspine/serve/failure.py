@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..errors import DSpineError
 
+USAGE = 2  # argparse's exit status
+
 
 class ServeError(DSpineError):
     """An endpoint that cannot be started, did not come up, or is not there.
@@ -17,10 +19,19 @@ class ServeError(DSpineError):
 
 
 def next_step(killed: bool) -> str:
-    """What to do after a server that ended by itself; killed: by SIGKILL, as the kernel does when memory runs out."""
+    """What to do after a server that ended by itself; killed: by SIGKILL, which SGLang also sends itself after an error
+    in one of its processes."""
     if killed:
         return (
-            "that is how the kernel ends it when memory runs out (dmesg tells): free some, or lower "
-            "--mem-fraction-static, and start it again"
+            "so it ends itself after an error, which its lines above would tell, and so the kernel ends it when memory "
+            "runs out (dmesg tells; free some, or lower --mem-fraction-static); then start it again"
         )
     return "its last lines are above; sglang-dspine doctor looks for the cause, and a start may be tried again"
+
+
+def refused_arguments(status: int | None, log: str) -> ServeError | None:
+    """The error for a server that only said how it is called, which takes hundreds of lines; None for another end."""
+    _, found, said = log.rstrip().rpartition(": error: ")
+    if status != USAGE or not found or "\n" in said:
+        return None
+    return ServeError(f"SGLang refuses its arguments: {said}; correct what follows --, and start it again")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import httpx
 
-from .failure import ServeError, next_step
+from .failure import ServeError, next_step, refused_arguments
 from .server import Server
 
 POLL_S = 0.5
@@ -47,10 +47,12 @@ def wait_healthy(
 def died(server: Server) -> ServeError:
     """The error for a server that ended by itself."""
     server.log.finish(1.0)
-    status = server.exit_status
+    status, tail = server.exit_status, server.log.tail(DEATH_LINES)
+    if refused := refused_arguments(status, tail):
+        return refused
     how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
     told = f"SGLang ended {how}: {next_step(status == -signal.SIGKILL)}. Full log: {server.log.path}"
-    return ServeError(told, server.log.tail(DEATH_LINES))
+    return ServeError(told, tail)
 
 
 def _is_healthy(client: httpx.Client) -> bool:

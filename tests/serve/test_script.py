@@ -151,6 +151,14 @@ def test_death_prints_the_last_200_lines_and_then_what_happened(shell):
     assert "SGLang ended with status 3: " in lines[200] and "doctor looks for the cause" in lines[200]
 
 
+def test_an_argument_that_sglang_does_not_have_is_told_in_one_line(shell):
+    done = shell.run("--native", "--once", "--", "--nonsense", STAND_IN_REFUSES="unrecognized arguments: --nonsense")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1 and "unrecognized arguments: --nonsense; correct what follows --" in line
+    other = shell.run("--native", "--once", STAND_IN_DIES="2")  # a status of 2 for another reason
+    assert "line 299 of the log" in other.stderr and "SGLang ended with status 2" in other.stderr
+
+
 def serving(shell):
     process = shell.start("--native")
     for line in process.stdout:

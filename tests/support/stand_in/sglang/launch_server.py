@@ -2,6 +2,7 @@
 
 STAND_IN_RECORD   folder for one JSON file per server: words, environment, pids of the server and of its child
 STAND_IN_DIES     exit with this status before serving, after some log lines
+STAND_IN_REFUSES  end as argparse does, with this complaint
 STAND_IN_HANGS    never get healthy
 STAND_IN_SLOW     seconds until an answer
 STAND_IN_WRONG    the speculating server answers this many tokens of each text wrongly
@@ -71,6 +72,10 @@ def main() -> None:
         record = {"words": given, "environment": dict(os.environ), "pids": [os.getpid(), child.pid]}
         Path(folder, f"{'dspine' if speculates else 'plain'}.json").write_text(json.dumps(record))
     print("[2026-01-01 00:00:00] loading weights", flush=True)
+    if complaint := os.environ.get("STAND_IN_REFUSES"):
+        print("\n".join(["usage: sglang serve", *(f"  [--flag-{i}]" for i in range(300))]), flush=True)
+        print(f"sglang serve: error: {complaint}", flush=True)
+        sys.exit(2)
     if status := os.environ.get("STAND_IN_DIES"):
         print("\n".join(f"line {i} of the log" for i in range(300)), flush=True)
         sys.exit(int(status))
