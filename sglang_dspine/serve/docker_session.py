@@ -114,7 +114,9 @@ def wait(engine: Engine, settings: Settings, planned: Plan) -> float:
         seen = engine.find(name)
         if seen is None or not seen.running:
             tail = engine.log(name, LINES)
-            raise refused_arguments(seen and seen.exit_status, tail) or ServeError(_died(seen, settings), tail)
+            raise refused_arguments(None if seen is None else seen.exit_status, tail) or ServeError(
+                _died(seen, settings), tail
+            )
         if seen.health == "healthy":
             return seconds
         watch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,7 +16,15 @@ import pytest
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("package")]
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("sglang_dspine", "__editable__", "sglang-dspine")
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "THIRD_PARTY_NOTICES.txt", "sglang_dspine")
+SOURCES = (
+    "pyproject.toml",
+    "scripts/install.sh",
+    "README.md",
+    "LICENSE",
+    "NOTICE",
+    "THIRD_PARTY_NOTICES.txt",
+    "sglang_dspine",
+)
 
 
 def run(*words: object, **environment: str) -> str:
@@ -39,15 +48,13 @@ def built(tmp_path_factory) -> Path:
     for name in filter(None, listed):
         if (ROOT / name).is_file():
             (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "source" / name).write_bytes((ROOT / name).read_bytes())
+            shutil.copy(ROOT / name, folder / "source" / name)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, folder / "source")
     return folder
 
 
-@pytest.fixture(scope="module")
-def beside(built, tmp_path_factory) -> Path:
-    """A new environment that sees every package of this one but ours, as links, and in it the wheel."""
-    folder = tmp_path_factory.mktemp("beside")
+def environment(folder: Path) -> Path:
+    """The interpreter of a new environment that sees every package of this one but ours, as links."""
     linked = folder / "linked"
     linked.mkdir()
     for path in Path(sysconfig.get_path("purelib")).iterdir():
@@ -57,6 +64,13 @@ def beside(built, tmp_path_factory) -> Path:
     python = folder / "venv" / "bin" / "python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (site / "linked.pth").write_text(f"{linked}\n")
+    return python
+
+
+@pytest.fixture(scope="module")
+def beside(built, tmp_path_factory) -> Path:
+    """Such an interpreter, with the wheel."""
+    python = environment(tmp_path_factory.mktemp("beside"))
     before = versions(python)
     assert before["sglang"] == "0.5.23" and "sglang-dspine" not in before
     (wheel,) = built.glob("*.whl")
@@ -100,6 +114,21 @@ def test_installed_beside_sglang_it_moves_no_version_and_brings_its_command(besi
     assert "symbols as expected" in told
     where = run(beside, "-c", "import sglang_dspine; print(sglang_dspine.__file__)", PYTHONPATH="").strip()
     assert where.startswith(str(beside.parents[1]))
+
+
+def test_the_install_script_of_the_image_does_the_same_outside(built, tmp_path):
+    """As docker/Dockerfile runs it, where the first python3 has SGLang already; nothing is downloaded."""
+    python = environment(tmp_path)
+    before, offline = (
+        versions(python),
+        {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"},
+    )  # pip's own spelling of yes
+    path = f"{python.parent}:{os.environ['PATH']}"
+    script = built / "source" / "scripts" / "install.sh"
+    assert "has SGLang 0.5.23 already" in run(script, "sglang", PATH=path, PYTHONPATH="", **offline)
+    assert "symbols as expected" in run(script, "plugin", PATH=path, PYTHONPATH="", **offline)
+    after = versions(python)
+    assert after.pop("sglang-dspine") and after == before
 
 
 def test_sglang_finds_the_plugin_of_the_wheel(beside):
