@@ -41,6 +41,7 @@ def _state(planned: Plan) -> Finding | None:
     chosen = replay if "--enable-linear-replayssm-spec" in words else plain
     found = (
         f"{chosen.total / 1e6:.0f} MB a running request as planned, {chosen.slots} slots of {chosen.slot / 1e6:.1f} MB"
-        f"; with ReplaySSM {replay.total / 1e6:.0f} MB, without {plain.total / 1e6:.0f} MB at width {width}"
+        f"; with ReplaySSM {replay.total / 1e6:.0f} MB, without {plain.total / 1e6:.0f} MB at width {width}, of which "
+        f"a verify step's own {replay.verify / 1e6:.1f} and {plain.verify / 1e6:.1f} MB"
     )
     return Finding(OK, "recurrent state", found)

@@ -79,7 +79,8 @@ def plan_budget(
     state = None
     if target.recurrent is not None:
         state = state_bytes(target.recurrent, words, width)
-        lines += _state_lines(state, requests)
+        other = state_bytes(target.recurrent, words, width, replay=not state.replay)
+        lines += _state_lines(state, other, requests)
     fraction = value_of(words, "--mem-fraction-static")
     usual = max(0.5, 1 - RESERVES[memory.total > LARGE] / memory.total)
     context = int(number_of(words, "--context-length", target.context or LEAST_TOKENS))
@@ -104,14 +105,16 @@ def _draft_line(draft: Path | None, words: Sequence[str]) -> Line:
     )
 
 
-def _state_lines(state: StateBytes, requests: int) -> list[Line]:
+def _state_lines(state: StateBytes, other: StateBytes, requests: int) -> list[Line]:
     kept = Line(
         "recurrent states",
         (state.slots * requests + 1) * state.slot,
         f"{requests} requests x {state.slots} slots of {state.slot / 1e6:.1f} MB",
     )
     what = "ReplaySSM rings" if state.replay else "states of the rows that a verify step decides"
-    verify = Line(what, (requests + 1) * state.verify, f"{state.verify / 1e6:.1f} MB a request")
+    with_or = "with" if other.replay else "without"
+    note = f"{state.verify / 1e6:.1f} MB a request; {with_or} ReplaySSM {other.verify / 1e6:.1f} MB"
+    verify = Line(what, (requests + 1) * state.verify, note)
     return [kept, verify]
 
 

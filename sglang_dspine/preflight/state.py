@@ -39,6 +39,18 @@ class Recurrent:
         parts = 1 if conv_bytes == 4 else 2
         return self.layers * length * (rows * conv_bytes * parts + self.value_heads * 4)
 
+    def states(self, width: int, ssm_bytes: int) -> int:
+        """What verify keeps without ReplaySSM: the state after each row."""
+        return self.layers * width * self.value_heads * self.value_dim * self.key_dim * ssm_bytes
+
+    def windows(self, width: int, conv_bytes: int = 2) -> int:
+        """Convolution inputs of W rows and of the K - 1 before the second, kept with and without ReplaySSM. SGLang's
+        budget leaves them out under ReplaySSM; its pool does not."""
+        columns = width + self.kernel - 2
+        return (
+            self.layers * (self.value_heads * self.value_dim + 2 * self.key_heads * self.key_dim) * columns * conv_bytes
+        )
+
 
 def read_recurrent(config: dict[str, Any], layers: int) -> Recurrent | None:
     """None for a target without linear-attention layers. config: its text part."""
@@ -65,7 +77,7 @@ class StateBytes:
 
     slots: int  # saved states
     slot: int  # bytes of one
-    verify: int  # what a verify step needs beside: states of W rows, or the ring
+    verify: int  # what a verify step needs beside: states of W rows or the ring, and convolution windows
     replay: bool
 
     @property
@@ -81,7 +93,8 @@ def state_bytes(recurrent: Recurrent, words: Sequence[str], width: int, replay: 
     if replay is None:
         replay = "--enable-linear-replayssm-spec" in words
     ring = recurrent.ring(int(number_of(words, "--linear-replayssm-cache-len", 16)), conv)
-    return StateBytes(slots_of(words), slot, ring if replay else slot * width, replay)
+    scratch = ring if replay else recurrent.states(width, ssm)
+    return StateBytes(slots_of(words), slot, scratch + recurrent.windows(width, conv), replay)
 
 
 def slots_of(words: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from sglang.srt.speculative.dflash_worker_v2 import DFlashWorkerV2
 from sglang.srt.speculative.draft_worker_common import make_draft_block_spec_info
 
 from ..commit.context_kv import ContextKV, why_not
+from ..commit.state_report import say_scratch
 from ..draft.head import TargetHead
 from ..errors import FlagError
 from ..model.narrow_window import narrow_layers
@@ -76,6 +77,7 @@ class DSpineWorker(DFlashWorkerV2):
                 )
             attention.runner = self.draft_model_runner
         self.widths.narrow_own_capture()
+        self.scratch = say_scratch(self.target_worker.model_runner, self.server_args, self.max_width)
 
     def init_cuda_graphs(self) -> None:
         from sglang.srt.model_executor.cuda_graph_config import Backend

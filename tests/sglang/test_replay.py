@@ -59,6 +59,8 @@ def test_requests_that_join_leave_and_are_aborted_keep_the_targets_text(server):
     for ids, out in zip([*PROMPTS, *MORE], [lasting, *others, *again], strict=True):
         assert_greedy(pair.target, ids, out.output_ids)
     assert mamba_pool(engine).mamba_cache.intermediate_ssm is None
+    scratch = engine.draft_worker.scratch
+    assert scratch.replay and "with ReplaySSM, without it" in str(scratch) and scratch.held < scratch.other
     assert (max(histories) > 16) == (SERVERS[name] is LONG), "a long ring holds several rounds, a short one none"
     engine.flush()
     assert engine.pools == before
