@@ -13,7 +13,7 @@ cell was measured. Not run on GPUs yet.
 NVLink multicast stays off: NCCL's, PyTorch's and NVSHMEM's switches are set for every server, and the command refuses
 to run where one of them is set otherwise; FlashInfer's fused sums, which may use it, are switched off.
 
-Environment: USERS, CONTEXT, VISITS, LIMIT (seconds for all servers to start).
+Environment: USERS, CONTEXT, VISITS, FRACTION (of each 27B server), LIMIT (seconds for all servers to start).
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ FIELDS = (
 )  # fmt: skip
 USERS = [int(n) for n in os.environ.get("USERS", "1,8").split(",")]
 CONTEXT, VISITS = int(os.environ.get("CONTEXT", "1024")), int(os.environ.get("VISITS", "4"))
+FRACTION = float(os.environ.get("FRACTION", "0.8"))
 SETTINGS = ("temperature=1.0", "temperature=0.7 top_k=20 top_p=0.95")
 LIMIT = float(os.environ.get("LIMIT", "520"))  # seconds for all servers to start
 # arm, server, width, ranks
@@ -75,24 +76,24 @@ def environment() -> dict[str, str]:
 def demo_servers(out: Path) -> list[Server]:
     draft = ["--speculative-algorithm", "DSPINE", "--speculative-draft-model-path", DEMO[1]]
     fine = ["--dtype", "float16", "--enable-fp32-lm-head"]
-    small = [*SMALL, "--mem-fraction-static", "0.05"]  # the last one counts
     table = {
-        "plain-1": small,
-        "demo-2": [*small, *draft, *TWO],
-        "fine-1": [*small, *draft, *fine, "--base-gpu-id", "1"],
-        "fine-2": [*small, *draft, *fine, *TWO],
+        "plain-1": SMALL,
+        "demo-2": [*SMALL, *draft, *TWO],
+        "fine-1": [*SMALL, *draft, *fine, "--base-gpu-id", "1"],
+        "fine-2": [*SMALL, *draft, *fine, *TWO],
     }
     model, env = ["--model-path", DEMO[0]], environment()
     return [Server(name, 30300 + i, [*model, *args], out, env) for i, (name, args) in enumerate(table.items())]
 
 
 def shape_servers(out: Path) -> list[Server]:
-    """At 27B shape. They start one after the other, since SGLang sizes its pools by what is free then."""
+    """At 27B shape. Tokens and states are capped, so that the three may start at once: SGLang only asks that a fraction
+    of what was free at its start be left, whatever the others have taken meanwhile."""
     found = []
-    for i, (name, fraction) in enumerate((("dspine-2", 0.30), ("dflash-2", 0.36), ("dspine-1", 0.80))):
+    for i, name in enumerate(("dspine-2", "dflash-2", "dspine-1")):
         kind, _, ranks = name.partition("-")
         extra = tuple(TWO) if ranks == "2" else ()
-        room = Room(fraction, max(USERS), 40_000, extra)
+        room = Room(FRACTION, max(USERS), 40_000, extra)
         words = command({"dflash": "dflash2"}.get(kind, kind), out / "shapes", 30310 + i, room)
         env = environment() | words.environment
         found.append(Server(name, 30310 + i, words.words[words.words.index("--model-path") :], out, env))
@@ -107,9 +108,8 @@ def start(out: Path) -> int:
     if not up(out, demo, begin):
         return 1
     detach(out, exactness(out))
-    for server in shape_servers(out):
-        if not up(out, [server], begin):
-            return 1
+    if not up(out, shape_servers(out), begin):
+        return 1
     print(f"all servers up after {time.time() - begin:.0f} s", flush=True)
     return 0
 
@@ -174,7 +174,8 @@ def cells(clients: dict[str, httpx.Client], users: int, out: Path) -> list[dict[
     rows = []
     for name, server, width, ranks in ARMS:
         at(clients[server], server, width)
-        seen = counted(clients[server], users, out / "profiles" / f"{name}-{ranks}-{users}")
+        where = out / "profiles" / f"{name}-{ranks}-{users}"
+        seen = counted(clients[server], users, where) if ranks > 1 else None
         rows.append(row_of(name, ranks, width, users, samples[name, ranks], seen))
     return rows
 
