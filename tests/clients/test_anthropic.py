@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anthropic
 import pytest
 
@@ -76,6 +78,12 @@ def test_a_tool_call_is_streamed_to_the_same_input(client):
     with client.messages.stream(**ASKED | CALL) as stream:
         last = stream.get_final_message()
     assert last.stop_reason == "tool_use" and last.content[-1].input == whole.input
+
+
+def test_a_json_schema_holds(client):
+    form = {"format": {"type": "json_schema", "schema": NUMBER}}
+    answer = client.messages.create(**ASKED | {"max_tokens": 64}, output_config=form)
+    assert 0 <= json.loads(answer.content[0].text)["n"] <= 99
 
 
 def test_a_tools_result_is_taken_back(client):
