@@ -8,74 +8,18 @@ many collectives a round has is therefore told beside it; what one costs is to b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import typer
 
 from ..kernels.shape import SHAPE_27B, Shape
-from .budget import H200, Machine, Stage, draft_round
-from .collectives import Collective, counts, naive_head_bytes, round_collectives
-from .target import verify_round
+from .budget import H200, Machine
+from .collectives import counts, naive_head_bytes, round_collectives
+from .rank_round import bridge_choice, memory_gb, round_on
 
 RANKS, BATCHES = (1, 2, 4, 8), (1, 8, 32)
 LINK = 450e9  # bytes a second that one H200 sends over NVLink, one way: the vendor's 900 GB/s count both
 MODEL = "FP8 layers, BF16 head, bridge, states, KV and activations"
-
-
-@dataclass(frozen=True)
-class RankRound:
-    """One rank's part of one round."""
-
-    draft: list[Stage]
-    verify: list[Stage]
-    collectives: list[Collective]
-    ranks: int
-
-    def floor(self, machine: Machine) -> float:
-        """Seconds, without the wire."""
-        return sum(stage.floor(machine) for stage in [*self.draft, *self.verify])
-
-    def sent(self) -> float:
-        return sum(c.sent(self.ranks) for c in self.collectives)
-
-
-def draft_on(batch: int, width: int, context: int, ranks: int, s: Shape = SHAPE_27B) -> list[Stage]:
-    """The draft's stages on one rank: heads, MLP and vocabulary split, `fc`, bridge, table and walk whole on each."""
-    part = replace(
-        s, heads=s.heads // ranks, kv_heads=max(1, s.kv_heads // ranks), intermediate=s.intermediate // ranks,
-        vocab=s.vocab // ranks,
-    )  # fmt: skip
-    whole = {stage.name: stage for stage in draft_round(batch, width, context, s)}
-    stages = draft_round(batch, width, context, part)
-    return [whole[stage.name] if stage.name == "accept" else stage for stage in stages]  # rows arrive gathered
-
-
-def round_on(batch: int, width: int, context: int, ranks: int) -> RankRound:
-    sent = round_collectives(batch, width, ranks) if ranks > 1 else []
-    return RankRound(draft_on(batch, width, context, ranks), verify_round(batch, width, context, ranks), sent, ranks)
-
-
-def bridge_choice(batch: int, width: int, ranks: int, machine: Machine, s: Shape = SHAPE_27B) -> tuple[float, int]:
-    """What splitting the bridge could spare: seconds of floor a round, and the collectives it would add.
-
-    Split by the read-out's rank, a layer needs the sum of its partial messages [N*w, 3m], with the length of the
-    features in it, before the gate; split by the message, the sum of the writes [N*w, H] after it.
-    """
-    bridge = next(stage for stage in draft_round(batch, width, s.window, s) if stage.name == "bridge")
-    spared = bridge.floor(machine) * (1 - 1 / ranks)
-    return spared, 2 * s.layers
-
-
-def memory_gb(ranks: int, s: Shape = SHAPE_27B) -> dict[str, float]:
-    """Of one rank: the drafter's weights as served in FP8, and what comes beside them."""
-    bridge = s.layers * 2 * s.rank * s.hidden // 2 + s.layers * s.hidden * s.message + 3 * s.message * s.rank
-    return {
-        "layers": s.layers * s.layer_weights / ranks / 1e9,
-        "fc, whole on each": s.taps * s.hidden**2 / 1e9,
-        "bridge, whole on each": 2 * bridge / 1e9,
-        "token tables of the bridge, whole on each": 2 * 2 * s.vocab * s.message / 1e9,
-        "U": 2 * s.vocab * s.message / ranks / 1e9,
-    }
 
 
 def scaling_table(width: int, context: int, machine: Machine, link: float) -> str:
@@ -110,12 +54,13 @@ def collective_table(batch: int, width: int) -> str:
     return "\n".join(lines)
 
 
-def bridge_table(width: int, machine: Machine) -> str:
-    lines = ["| users | GPUs | spared, us | collectives more | pays if one costs less than, us |", "|---" * 5 + "|"]
+def bridge_table(width: int, machine: Machine, link: float, s: Shape = SHAPE_27B) -> str:
+    lines = ["| users | GPUs | spared, us | on the wire, us | left for a collective's latency, us |", "|---" * 5 + "|"]
     for batch in BATCHES:
         for ranks in RANKS[1:]:
-            spared, more = bridge_choice(batch, width, ranks, machine)
-            lines.append(f"| {batch} | {ranks} | {1e6 * spared:.1f} | {more} | {1e6 * spared / more:.1f} |")
+            spared, sent = bridge_choice(batch, width, ranks, machine)
+            left = (spared - sent / link) / (2 * s.layers)
+            lines.append(f"| {batch} | {ranks} | {1e6 * spared:.1f} | {1e6 * sent / link:.1f} | {1e6 * left:.2f} |")
     return "\n".join(lines)
 
 
@@ -141,7 +86,13 @@ def main(
     print(scaling_table(width, context, machine, link * 1e9), f"\n\nCollectives at 8 users, width {width}.\n", sep="")
     spared = naive_head_bytes(8, width) / 1e6
     print(collective_table(8, width), f"\n\nWhole head rows would be {spared:,.1f} MB a sum.\n", sep="")
-    print("The bridge, split.\n", bridge_table(width, machine), "\nMemory of the drafter.\n", memory_table(), sep="\n")
+    print(
+        "The bridge, split.\n",
+        bridge_table(width, machine, link * 1e9),
+        "\nMemory of the drafter.\n",
+        memory_table(),
+        sep="\n",
+    )
 
 
 if __name__ == "__main__":
