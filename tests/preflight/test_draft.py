@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 
+from safetensors.torch import load_file
+
 from sglang_dspine.config import load_config
 from sglang_dspine.preflight.draft import check_pair, check_values, local_folder
 from sglang_dspine.preflight.model import read_target
@@ -67,6 +69,16 @@ def test_of_many_problems_one_line_tells_the_first_and_how_many(tmp_path):
     (finding,) = check_pair(str(folder), matching(tmp_path / "t"))
     assert finding.level == "fail" and len(str(finding).splitlines()) == 1
     assert "fc.weight is missing" in finding.found and "; 1 more problems, which sglang-dspine inspect" in finding.found
+
+
+def test_values_that_no_drafter_has_are_found_and_a_whole_one_is_fine(tmp_path):
+    (fine,) = check_values(str(DEMO / "draft"))
+    assert fine.level == "ok"
+    folder = tmp_path / "draft"
+    shutil.copytree(DEMO / "draft", folder)
+    edit_tensors(folder, fc__weight=load_file(folder / "model.safetensors")["fc.weight"] * float("nan"))
+    (finding,) = check_values(str(folder))
+    assert finding.level == "fail" and "fc.weight is not finite" in finding.found and "again" in finding.todo
 
 
 def test_values_of_a_drafter_that_is_not_here_are_left_to_the_server(tmp_path, monkeypatch):

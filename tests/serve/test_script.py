@@ -266,6 +266,7 @@ def test_the_preflight_is_printed_and_its_failure_names_every_cause_in_one_line(
     assert shell.run("--native", "--once", DRAFT="/nowhere/draft", PREFLIGHT="warn").returncode == 0
 
 
+@pytest.mark.full
 def test_a_drafter_with_broken_values_is_refused_before_anything_starts(shell):
     from safetensors.torch import load_file
 
