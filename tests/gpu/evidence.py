@@ -1,10 +1,11 @@
 """The exactness evidence on a CUDA GPU: E2, E3, E4 for the demo hybrid and a random dense pair, a soak beside them.
 
-    python -m tests.gpu.evidence start OUT     # eight servers, left running
+    python -m tests.gpu.evidence start OUT     # nine servers, left running
     python -m tests.gpu.evidence prove OUT 1   # E2, E3, soak; E4 begins and goes on behind
     python -m tests.gpu.evidence prove OUT 2   # soak once more, E4's end
+    python -m tests.gpu.evidence prove OUT 3   # E4 with ReplaySSM, alone
 
-Two commands of less than ten minutes each after the start; every report is OUT/*.json, the end of stdout a table.
+Commands of less than ten minutes each after the start; every report is OUT/*.json, the end of stdout a table.
 
 E4 compares frequencies with the target's exact conditionals, and 9,000 draws see a law that BF16 rounding moved: its
 two servers compute in float16, which rounds eight times finer, and the head in float32.
@@ -56,6 +57,7 @@ def servers(out: Path, build: bool = True) -> dict[str, Server]:
         "dense-plain": ["--model-path", dense[0], *SMALL, *bf16],
         "dense-dspine": ["--model-path", dense[0], *draft, dense[1], *SMALL, *bf16],
         "hybrid-fine": ["--model-path", DEMO[0], *draft, DEMO[1], *SMALL, *fine],
+        "replay-fine": ["--model-path", DEMO[0], *draft, DEMO[1], *SMALL, *fine, *REPLAY[:-3], "float32", *REPLAY[-2:]],
         "dense-fine": ["--model-path", dense[0], *draft, dense[1], *SMALL, *fine],
     }
     return {name: Server(name, 30200 + i, args, out) for i, (name, args) in enumerate(table.items())}
@@ -99,8 +101,8 @@ def jobs(out: Path, part: int) -> dict[str, list[str]]:
     return table
 
 
-def distributions(out: Path) -> dict[str, list[str]]:
-    """Both E4 reports; a pilot chooses the prompts whose next tokens can show a wrong q."""
+def distributions(out: Path, names: Iterable[str] = ("hybrid", "dense")) -> dict[str, list[str]]:
+    """E4 reports; a pilot chooses the prompts whose next tokens can show a wrong q."""
     urls = {name: server.url for name, server in servers(out, build=False).items()}
     settings = [word for setting in E4 for word in ("--setting", setting)]
     sizes = ["--top", "272", "--vocab-size", "272", "--pilot", "2048", "--keep", "2", "--processes", "6"]
@@ -109,7 +111,8 @@ def distributions(out: Path) -> dict[str, list[str]]:
             *SUITE, "e4", "--url", urls[f"{name}-fine"], "--prompts", str(file), *settings, *sizes,
             "--json", str(out / f"e4-{name}.json"),
         ]
-        for name, file in (("hybrid", prompts(out / "e4", count=256)), ("dense", prompts(out / "e4", 256, count=256)))
+        for name in names
+        for file in [prompts(out / "e4", 256 if name == "dense" else None, count=256)]
     }  # fmt: skip
 
 
@@ -163,6 +166,8 @@ def main() -> int:
         table = servers(out)
         return 0 if len(start_all(list(table.values()), 300)) == len(table) else 1
     part, begin = int(sys.argv[3]), time.time()
+    if part == 3:
+        return prove(out, distributions(out, ("replay",)))
     if part == 1:
         detach(out, distributions(out))
     status = prove(out, jobs(out, part))
