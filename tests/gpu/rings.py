@@ -1,11 +1,12 @@
-"""ReplaySSM through SGLang's verify kernel and our fold, against the sequential recurrence in float64, on a CUDA GPU.
+"""ReplaySSM through SGLang's verify kernel and our fold, against the sequential recurrence in float64.
 
     python -m tests.gpu.rings OUT
 
-27B head shape. For each state dtype and width, each accept length 1 .. width: four requests verify and commit ROUNDS
-blocks, accepting that many rows each time; the last table row accepts another length each round. Error: the state's
-relative distance from float64 on the same BF16 inputs, beside that of SGLang's own sequential kernel over the accepted
-rows, with a state of the same dtype. Then a NaN is put into rejected rows, with our fold and with SGLang's own.
+On a CUDA GPU, 27B head shape. For each state dtype and width, each accept length 1 .. width: four requests verify and
+commit ROUNDS blocks, accepting that many rows each time; the last table row accepts another length each round. Error:
+the state's relative distance from float64 on the same inputs, beside that of SGLang's own sequential kernel over the
+accepted rows, with a state of the same dtype. Then a NaN is put into rejected rows, with our fold and with SGLang's.
+Without a GPU, under TRITON_INTERPRET=1: one request, two heads, two rounds, float16 inputs and rings.
 Results: OUT/rings.json; exit status 0 if no error exceeds twice the sequential kernel's (FP32 states: plus 2e-3, since
 SGLang's verify multiplies in TF32) and our fold stays finite.
 """
@@ -21,43 +22,46 @@ import torch
 from sglang_dspine.kernels.ring_fold import commit_rings
 from sglang_dspine.kernels.ring_fold.naive import fold_naive, recur
 
-N, H, HV, K, V, ROUNDS, RING = 4, 16, 48, 128, 128, 6, 16
+GPU = torch.cuda.is_available()
+DEVICE, KIND = ("cuda", torch.bfloat16) if GPU else ("cpu", torch.float16)  # the interpreter multiplies no BF16
+N, H, HV, ROUNDS = (4, 16, 48, 6) if GPU else (1, 1, 2, 2)
+K, V, RING = 128, 128, 16
 WIDTHS = (2, 4, 8, 12, 16)
-A_LOG = torch.linspace(-3.0, 1.0, HV)
-DT_BIAS = torch.linspace(-2.0, 1.0, HV)
+A_LOG = torch.linspace(-3.0, 1.0, HV, device=DEVICE)
+DT_BIAS = torch.linspace(-2.0, 1.0, HV, device=DEVICE)
 
 
 class Target:
     """One layer's pool and inputs for N requests."""
 
     def __init__(self, dtype: torch.dtype, seed: int) -> None:
-        self.random = torch.Generator("cuda").manual_seed(seed)
+        self.random = torch.Generator(DEVICE).manual_seed(seed)
         state = 0.1 * self.normal(N, HV, V, K)
         self.states = state.to(dtype)[None].contiguous()  # one layer
         self.exact = self.states[0].double()
         self.sequential = self.states[0].clone()
-        ring = lambda *shape, kind=torch.bfloat16: torch.zeros(1, N, *shape, dtype=kind, device="cuda")  # noqa: E731
+        ring = lambda *shape, kind=KIND: torch.zeros(1, N, *shape, dtype=kind, device=DEVICE)  # noqa: E731
         self.d, self.k, self.g = ring(HV, RING, V), ring(H, RING, K), ring(HV, RING, kind=torch.float32)
         self.d_low, self.k_low = ring(HV, RING, V), ring(H, RING, K)
-        self.lengths, self.bases = (torch.zeros(N, dtype=torch.int32, device="cuda") for _ in range(2))
-        self.flags = torch.zeros(N, dtype=torch.int8, device="cuda")
-        self.slots = torch.arange(N, device="cuda")
+        self.lengths, self.bases = (torch.zeros(N, dtype=torch.int32, device=DEVICE) for _ in range(2))
+        self.flags = torch.zeros(N, dtype=torch.int8, device=DEVICE)
+        self.slots = torch.arange(N, device=DEVICE)
 
     def normal(self, *shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=self.random, device="cuda")
+        return torch.randn(*shape, generator=self.random, device=DEVICE)
 
     def verify(self, width: int) -> dict[str, torch.Tensor]:
         """Draw a block, and let SGLang's kernel write it into the rings."""
         from sglang.kernels.ops.attention.linear.gdn_replayssm_spec_decode import gdn_replayssm_spec_decode
 
         rows = N * width
-        block = {name: self.normal(rows, *shape).bfloat16() for name, shape in
+        block = {name: self.normal(rows, *shape).to(KIND) for name, shape in
                  (("q", (H, K)), ("k", (H, K)), ("v", (HV, V)), ("a", (HV,)), ("b", (HV,)))}  # fmt: skip
         gdn_replayssm_spec_decode(
-            **block, A_log=A_LOG.cuda(), dt_bias=DT_BIAS.cuda(), checkpoint_state=self.states[0], d_cache=self.d[0],
+            **block, A_log=A_LOG, dt_bias=DT_BIAS, checkpoint_state=self.states[0], d_cache=self.d[0],
             k_cache=self.k[0], g_cache=self.g[0], rawv_cache=self.d_low[0], rawk_cache=self.k_low[0], beta_cache=None,
-            out=torch.empty(rows, HV, V, dtype=torch.bfloat16, device="cuda"),
-            query_start_loc=torch.arange(0, rows + 1, width, device="cuda"), ssm_state_indices=self.slots,
+            out=torch.empty(rows, HV, V, dtype=KIND, device=DEVICE),
+            query_start_loc=torch.arange(0, rows + 1, width, device=DEVICE), ssm_state_indices=self.slots,
             replay_indices=self.slots, write_pos=self.lengths, cache_base=self.bases, is_flush=self.flags,
             max_cache_len=RING, max_spec_len=max(WIDTHS), null_block_id=-1, launch_mode="verify",
         )  # fmt: skip
@@ -66,7 +70,7 @@ class Target:
     def commit(self, accepted: int, fold=commit_rings) -> None:
         from sglang.kernels.ops.attention.linear.gdn_replayssm_spec_decode import commit_gdn_replayssm_spec
 
-        lens = torch.full((N,), accepted, dtype=torch.int32, device="cuda")
+        lens = torch.full((N,), accepted, dtype=torch.int32, device=DEVICE)
         commit_gdn_replayssm_spec(
             self.lengths, self.bases, self.flags, lens, self.slots, RING, max(WIDTHS),
             fold_every_commit=self.states.dtype != torch.float32, null_block_id=-1,
@@ -88,22 +92,22 @@ class Target:
         for i in range(N):
             k = x["k"][i].double()
             k = k / (k.square().sum(-1, keepdim=True) + 1e-6).sqrt()
-            decay = -A_LOG.cuda().double().exp() * torch.nn.functional.softplus(x["a"][i].double() + DT_BIAS.cuda())
+            decay = -A_LOG.double().exp() * torch.nn.functional.softplus(x["a"][i].double() + DT_BIAS)
             turned = (t.transpose(0, 1) for t in (k.repeat_interleave(HV // H, 1), x["v"][i].double(), decay,
                                                   torch.sigmoid(x["b"][i].double())))  # fmt: skip
             self.exact[i] = recur(self.exact[i], *turned)[0][-1]
         flat = {name: value.reshape(1, N * accepted, *value.shape[2:]).contiguous() for name, value in x.items()}
         fused_sigmoid_gating_delta_rule_update(
-            A_log=A_LOG.cuda(), dt_bias=DT_BIAS.cuda(), softplus_beta=1.0, softplus_threshold=20.0, **flat,
+            A_log=A_LOG, dt_bias=DT_BIAS, softplus_beta=1.0, softplus_threshold=20.0, **flat,
             initial_state_source=self.sequential, initial_state_indices=self.slots.int(),
-            use_qk_l2norm_in_kernel=True, cu_seqlens=torch.arange(0, N * accepted + 1, accepted, device="cuda").int(),
+            use_qk_l2norm_in_kernel=True, cu_seqlens=torch.arange(0, N * accepted + 1, accepted, device=DEVICE).int(),
         )  # fmt: skip
 
     def now(self) -> torch.Tensor:
         """State of every request with the history that is not folded yet. [N, HV, V, K] float64"""
         found = self.states[0].double()
         for i in range(N):
-            place = (int(self.bases[i]) + torch.arange(int(self.lengths[i]), device="cuda")) % RING
+            place = (int(self.bases[i]) + torch.arange(int(self.lengths[i]), device=DEVICE)) % RING
             d, k = self.d[0, i][:, place].double(), self.k[0, i][:, place].double()
             d, k = d + self.d_low[0, i][:, place].double(), k + self.k_low[0, i][:, place].double()
             found[i] = fold_naive(found[i], d, k, self.g[0, i][:, place].double())
