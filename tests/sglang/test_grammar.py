@@ -28,9 +28,10 @@ PROMPT = list(b"import json\n\n\ndef load(path):\n    return ")
 
 
 def requests(**sampling) -> list[Request]:
-    limits = {"max_new_tokens": 96, **sampling}
+    limits = {"max_new_tokens": 160, **sampling}  # twelve escaped characters and all the rest take 94
     # JSON allows any amount of white space, of which a model trained on code is fond
-    schema = {"json_schema": json.dumps(SCHEMA), "logit_bias": {"32": -100.0, "10": -100.0, "9": -100.0}}
+    blanks = {str(ord(blank)): -100.0 for blank in " \n\t\r"}
+    schema = {"json_schema": json.dumps(SCHEMA), "logit_bias": blanks}
     constrained = [Request(PROMPT, {**limits, **schema}) for _ in range(2)]
     constrained += [Request(PROMPT, {**limits, "regex": REGEX}) for _ in range(2)]
     return [*constrained, Request(PROMPT, limits)]
