@@ -10,6 +10,8 @@ The family, fixed before a sample is drawn:
 
     every position >= 2 together, each position, each prompt    classes are ranks within a prefix, so that prefixes
                                                                 seen once still count
+    all prefixes that end in one token, for the commonest       classes are tokens: most of what a law hangs on is the
+    of them                                                     last token, and here its visits come together
     prefixes visited often, their statistics added up           deviations whose directions differ by prefix add too
     the most visited of them, one by one                        classes are tokens: a single wrong candidate shows
 
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -41,12 +44,14 @@ from sglang_dspine.exactness.statistics import (
 class Family:
     """Which tests a setting gets."""
 
+    last_tokens: int = 8  # at most so many tokens' prefixes are tested together
     single_cells: int = 16  # at most so many prefixes are tested one by one
     min_cell: int = 200  # visits that make a prefix an often visited one
     ranks: int = 8  # rank classes of a pooled test; the rest is one more
 
 
 USUAL = Family()
+Classes = Callable[[np.ndarray, np.ndarray], np.ndarray]  # table [S, C + 1], ids [S, C] -> [S, classes]
 
 
 @dataclass(frozen=True)
@@ -86,8 +91,8 @@ def judge_against_law(
     counts = count(samples, cells, laws)
     law = np.concatenate([laws.probs, laws.rest[:, None]], axis=1)
 
-    def test(name: str, rows: np.ndarray, ranks: int | None = None, least: float | None = None) -> Test | None:
-        return against_law(name, by_rank(counts[rows], ranks), by_rank(law[rows], ranks), least)
+    def test(name: str, rows: np.ndarray, classes: Classes, least: float | None = None) -> Test | None:
+        return against_law(name, classes(counts[rows], laws.ids[rows]), classes(law[rows], laws.ids[rows]), least)
 
     return _family(cells, counts.sum(axis=1), test, family, label)
 
@@ -102,8 +107,8 @@ def judge_against_control(
     a = count(both, cells, laws, slice(0, len(samples)))
     b = count(both, cells, laws, slice(len(samples), None))
 
-    def test(name: str, rows: np.ndarray, ranks: int | None = None, least: float | None = None) -> Test | None:
-        return two_sample(name, by_rank(a[rows], ranks), by_rank(b[rows], ranks), least)
+    def test(name: str, rows: np.ndarray, classes: Classes, least: float | None = None) -> Test | None:
+        return two_sample(name, classes(a[rows], laws.ids[rows]), classes(b[rows], laws.ids[rows]), least)
 
     return _family(cells, np.minimum(a.sum(axis=1), b.sum(axis=1)), test, family, label)
 
@@ -111,26 +116,54 @@ def judge_against_control(
 def _family(
     cells: Cells, visits: np.ndarray, test: Callable[..., Test | None], family: Family, label: str
 ) -> list[Test]:
-    """All tests of a setting. `test(name, rows, ranks, least)` tests the cells `rows` as strata.
+    """All tests of a setting. `test(name, rows, classes, least)` tests the cells `rows` as strata.
 
     Visits of a prefix are decided before its next token is drawn, so choosing prefixes by them is no peeking.
     """
-    tests = [test(label + name, rows, family.ranks) for name, rows in _pools(cells)]
+    ranks = partial(by_rank, ranks=family.ranks)
+    tests = [test(label + name, rows, ranks) for name, rows in _pools(cells)]
+    tests += [test(label + name, rows, by_token) for name, rows in _last_tokens(cells, visits, family)]
     often = [np.array([s]) for s in np.argsort(-visits, kind="stable") if visits[s] >= family.min_cell]
-    alone = [t for s in often if (t := test("", s, least=MIN_EXPECTED_ADDED)) is not None]
+    alone = [t for s in often if (t := test("", s, by_own_rank, MIN_EXPECTED_ADDED)) is not None]
     tests.append(added(f"{label}often visited prefixes", alone))
     tests += [
-        test(f"{label}prompt {cells.prompt[s[0]]} after {list(cells.prefix[s[0]])}", s)
+        test(f"{label}prompt {cells.prompt[s[0]]} after {list(cells.prefix[s[0]])}", s, by_own_rank)
         for s in often[: family.single_cells]
     ]
     return [t for t in tests if t is not None]
 
 
-def by_rank(table: np.ndarray, ranks: int | None) -> np.ndarray:
-    """Columns beyond the first `ranks` added up: [S, min(C, ranks + 1)]; all of them for None."""
-    if ranks is None or table.shape[1] <= ranks + 1:
+def by_own_rank(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Classes as they are listed: a single cell's tokens."""
+    return table
+
+
+def by_rank(table: np.ndarray, ids: np.ndarray, ranks: int) -> np.ndarray:
+    """Columns beyond the first `ranks` added up: [S, min(C, ranks + 1)]."""
+    if table.shape[1] <= ranks + 1:
         return table
     return np.concatenate([table[:, :ranks], table[:, ranks:].sum(axis=1, keepdims=True)], axis=1)
+
+
+def by_token(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """A column for each token that any of the cells lists, one for the rest. [S, C + 1], ids [S, C] -> [S, U + 1]"""
+    listed = ids >= 0
+    tokens = np.unique(ids[listed])
+    aligned = np.zeros((len(table), len(tokens) + 1), table.dtype)
+    cell, column = np.nonzero(listed)
+    aligned[cell, np.searchsorted(tokens, ids[cell, column])] = table[cell, column]
+    aligned[:, -1] = table[:, -1]
+    return aligned
+
+
+def _last_tokens(cells: Cells, visits: np.ndarray, family: Family) -> Iterator[tuple[str, np.ndarray]]:
+    """Names and row masks of the commonest last tokens whose prefixes are several; one alone is tested elsewhere."""
+    last = np.array([prefix[-1] if prefix else -1 for prefix in cells.prefix])
+    tokens, of_cell, prefixes = np.unique(last, return_inverse=True, return_counts=True)
+    visited = np.bincount(of_cell.reshape(-1), weights=visits, minlength=len(tokens))
+    several = (prefixes > 1) & (visited >= family.min_cell)
+    for t in np.argsort(-np.where(several, visited, -1), kind="stable")[: min(family.last_tokens, several.sum())]:
+        yield f"after {tokens[t]}", last == tokens[t]
 
 
 def _pools(cells: Cells) -> Iterator[tuple[str, np.ndarray]]:

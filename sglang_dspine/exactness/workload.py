@@ -25,6 +25,8 @@ class Workload:
     q: np.ndarray  # [S, C] what proposals are drawn from
     prompt: np.ndarray  # [S] prompt a start state belongs to
     ranked: Laws  # laws of the states, likeliest token first
+    tokens: np.ndarray  # [S, C] token of each column
+    first: np.ndarray  # [S] first token of a start state
     requests: int = 9000
     length: int = 5  # tokens tested per request, the first one not among them
     proposals: int = 15
@@ -43,8 +45,10 @@ def sampled(
         proposals=workload.proposals,
         rng=rng,
     )
-    first = states[:, :1]  # the start state stands for the first token
-    return Samples(workload.prompt[first[:, 0]], np.concatenate([first, columns], axis=1)), states
+    start = states[:, 0]
+    tokens = np.where(columns >= 0, workload.tokens[states, columns], -1)
+    tokens = np.concatenate([workload.first[start][:, None], tokens], axis=1)
+    return Samples(workload.prompt[start], tokens), states
 
 
 def laws_of(workload: Workload, cells: Cells, states: np.ndarray) -> Laws:
@@ -77,7 +81,8 @@ def synthetic(
     start = rng.choice(n, size=prompts, replace=False)
     prompt = np.zeros(n, np.int64)
     prompt[start] = np.arange(prompts)
-    return Workload(Automaton(law, child, start), q, prompt, ranked, requests, length)
+    names, last = np.broadcast_to(np.arange(tokens), law.shape), np.arange(n) % tokens
+    return Workload(Automaton(law, child, start), q, prompt, ranked, names, last, requests, length)
 
 
 def observed(
@@ -105,10 +110,10 @@ def observed(
     visited = np.bincount(cells.cell_of[cells.cell_of >= 0], minlength=len(cells))
     q = calibrated_drafter(law, visited, alpha, candidates, rng)
     length = samples.tokens.shape[1] - 1
-    # Simulated tokens are columns, so a cell's tokens are named by their places.
-    places = np.where(laws.ids >= 0, np.arange(laws.ids.shape[1]), -1)
-    ranked = Laws(places, laws.probs, laws.rest)
-    return Workload(Automaton(law, child, start), q, cells.prompt, ranked, len(samples), length, proposals)
+    unlisted = int(max(samples.tokens.max(), laws.ids.max())) + 1  # the rest is drawn as a token no law lists
+    names = np.concatenate([laws.ids, np.full((len(laws.ids), 1), unlisted)], axis=1)
+    first = np.array([prefix[0] for prefix in cells.prefix])
+    return Workload(Automaton(law, child, start), q, cells.prompt, laws, names, first, len(samples), length, proposals)
 
 
 def drafter(law: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:

@@ -45,7 +45,7 @@ def _parts() -> dict[str, torch.Tensor]:
     embed[:, 0] = 1.0
     head = torch.zeros(VOCAB, HIDDEN)
     head[:, 0] = -2.0
-    head[list(ACTIVE)] = 0.25 * torch.randn(len(ACTIVE), HIDDEN, generator=random)
+    head[list(ACTIVE)] = 0.35 * torch.randn(len(ACTIVE), HIDDEN, generator=random)
     head[list(ACTIVE), 0] = 2.0
     return {"directions": directions, "z": z, "embed": embed, "head": head}
 

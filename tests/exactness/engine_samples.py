@@ -15,12 +15,16 @@ from sglang_dspine.exactness.served_samples import deepest
 from ..support.engine import Request
 from ..support.models import transformers_model
 
+AT_ONCE = 1024
+
 
 def draw(engine, prompts, sampling: Sampling, requests: int, length: int) -> tuple[Samples, float]:
     """`requests` sequences, prompts in turn, and the mean accepted length of their rounds."""
     params = {**sampling.params(), "max_new_tokens": length, "ignore_eos": True}
     wanted = [Request(prompts[i % len(prompts)], params) for i in range(requests)]
-    outputs = engine.generate(wanted, limit=1_000_000)
+    # in parts: the scheduler looks through all that wait at every step
+    parts = (wanted[start : start + AT_ONCE] for start in range(0, requests, AT_ONCE))
+    outputs = [out for part in parts for out in engine.generate(part, limit=100_000)]
     tokens = np.array([out.output_ids for out in outputs])
     assert tokens.shape == (requests, length)
     accepted = [a for out in outputs for a in out.accept_lengths]
