@@ -15,7 +15,7 @@ Weights are random, so accepted lengths are simulated from the published profile
 there and back again in one server. Its tokens per second are what the profile gives at the measured round time.
 Exit status 0: the table's choice is at no number of users worse than the best fixed width beyond the spread.
 
-Environment: MODELS (folder with shape-27b and shape-27b-dspine; made in OUT if unset), USERS, WIDTHS, QUANT (fp8 for an
+Environment: MODELS (folder with target and dspine; made in OUT if unset), USERS, WIDTHS, QUANT (fp8 for an
 online FP8 target), VISITS, ROUNDS, CONTEXT, ARGS (more arguments of SGLang), LIMIT (seconds for the server to start).
 """
 
@@ -35,6 +35,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sglang_dspine.bench.rounds.shapes import write_shapes
 from sglang_dspine.tuning.acceptance import PUBLISHED
 from sglang_dspine.tuning.cells import Cell
 from sglang_dspine.tuning.order import there_and_back
@@ -43,7 +44,6 @@ from sglang_dspine.widths.acceptance import expected_length
 from sglang_dspine.widths.parse import load_table
 
 from .servers import Server, start_all
-from .shapes import DRAFT, TARGET, write_shapes
 
 ROOT = Path(__file__).resolve().parents[2]
 PORT = int(os.environ.get("PORT", "30140"))
@@ -58,11 +58,11 @@ FIELDS = ("users", "width", "step_ms", "step_ms_min", "step_ms_max", "tok_s", "c
 
 def make_server(out: Path, table: Path | None = None) -> Server:
     models = Path(os.environ.get("MODELS", out / "models"))
-    if not (models / TARGET).is_dir():
+    if not (models / "target").is_dir():
         write_shapes(models)
     args = [
-        "--model-path", str(models / TARGET), "--load-format", "dummy", "--skip-tokenizer-init",
-        "--speculative-algorithm", "DSPINE", "--speculative-draft-model-path", str(models / DRAFT),
+        "--model-path", str(models / "target"), "--load-format", "dummy", "--skip-tokenizer-init",
+        "--speculative-algorithm", "DSPINE", "--speculative-draft-model-path", str(models / "dspine"),
         "--speculative-draft-load-format", "dummy", "--speculative-draft-model-quantization", "fp8",
         "--enable-linear-replayssm-spec", "--mamba-ssm-dtype", "bfloat16",
         "--mamba-radix-cache-strategy", "extra_buffer_lazy", "--context-length", "32768",
