@@ -44,7 +44,7 @@ load_env_file() {
         line=${line%$'\r'}
         [[ $line =~ ^[[:space:]]*(#|$) ]] && continue
         [[ $line =~ ^[[:space:]]*(export[[:space:]]+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$ ]] ||
-            die "$1 line $number: expected NAME=value, found: ${line%%=*}"
+            die "$1 line $number: expected NAME=value" # its text is not shown: it could be a key
         name=${BASH_REMATCH[2]} value=${BASH_REMATCH[3]}
         [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]] && value=${BASH_REMATCH[1]}
         [[ -v $name ]] || export "$name=$value"
@@ -122,4 +122,5 @@ if [[ $mode == demo ]]; then
     cd "$root"
     if ((restart)); then "$runner" -m sglang_dspine.serve --stop; fi
 fi
+command -v "$runner" >/dev/null || die "cannot run $runner; set DSPINE_PYTHON= to an interpreter that has SGLang and this package"
 exec "$runner" -m "$module" "${words[@]}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -71,8 +72,18 @@ def lacking(name: str, error: ModuleNotFoundError) -> Exception:
 app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=False)
 
 
+def show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sglang-dspine {version('sglang-dspine')}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """DSpine speculative decoding for SGLang."""
 
 

@@ -52,7 +52,16 @@ def require_symbols() -> None:
 
 @cache
 def _module(path: Path) -> ast.Module | None:
-    return ast.parse(path.read_text(encoding="utf-8")) if path.is_file() else None
+    """Raises CompatError for a file that is no Python."""
+    if not path.is_file():
+        return None
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError) as error:
+        raise CompatError(
+            f"{path} is damaged ({error}); install SGLang anew: pip install --force-reinstall --no-deps "
+            f"sglang=={SGLANG_VERSION}"
+        ) from None
 
 
 def _problems(root: Path, symbol: Symbol) -> list[str]:

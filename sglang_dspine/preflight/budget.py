@@ -44,6 +44,7 @@ class Budget:
     requests: int
     state: StateBytes | None
     context: int
+    most_tokens: int = 0  # --max-total-tokens; 0: not given
 
     @property
     def static(self) -> int:
@@ -62,7 +63,8 @@ class Budget:
     @property
     def tokens(self) -> int:
         """KV tokens that all running requests share, about."""
-        return max(0, self.static - self.fixed) // max(self.per_token, 1)
+        room = max(0, self.static - self.fixed) // max(self.per_token, 1)
+        return min(room, self.most_tokens) if self.most_tokens else room
 
 
 def plan_budget(
@@ -93,6 +95,7 @@ def plan_budget(
         requests=requests,
         state=state,
         context=context,
+        most_tokens=int(number_of(words, "--max-total-tokens", 0)),
     )
 
 

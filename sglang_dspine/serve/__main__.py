@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 
 from .actions import logs, status, stop
+from .failure import ServeError
 from .options import parse
 from .run import run
 from .settings import Settings, read_settings
@@ -24,23 +25,29 @@ def main(words: list[str]) -> int:
         from .docker_session import serve_in_docker
 
         return serve_in_docker(settings, options)
-    from .session import serve  # needs the installed packages
-
+    try:
+        from .session import serve  # needs the installed packages
+    except ModuleNotFoundError as error:
+        raise ServeError(
+            f"{sys.executable} lacks {error.name}; install this package there (pip install . in the folder of this "
+            "project), or set DSPINE_PYTHON= to the interpreter that has it"
+        ) from None
     return serve(settings, options)
 
 
 def dry_run(settings: Settings, options: Namespace) -> int:
-    """Reasons and preflight as comments, then the command."""
+    """Reasons and preflight as comments, then the command. Exit status 1 when a start would be refused."""
+    from ..preflight.finding import failures
     from .checks import preflight
     from .docker_plan import docker_command
     from .native import plan
     from .plan import print_plan
 
     planned = plan(settings, options.extra)
-    notes = preflight(planned, settings).lines
+    looked = preflight(planned, settings)
     command = docker_command(settings, options.extra) if options.docker else planned.command
-    print_plan(planned.profile, planned.flags, command, notes)
-    return 0
+    print_plan(planned.profile, planned.flags, command, looked.lines)
+    return 1 if failures(looked.findings) and not settings.lenient else 0
 
 
 if __name__ == "__main__":

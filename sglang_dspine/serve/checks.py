@@ -13,6 +13,7 @@ from ..preflight.draft import check_pair, local_folder
 from ..preflight.files import incomplete
 from ..preflight.finding import FAIL, OK, WARN, Finding, failures
 from ..preflight.gpu import check_driver
+from ..preflight.numbers import check_numbers
 from ..preflight.words import value_of
 from ..widths.find import FLAG, find_table
 from .failure import ServeError
@@ -36,7 +37,7 @@ def preflight(plan: Plan, settings: Settings, port: bool = True) -> Preflight:
     words = plan.command.words
     findings = [_gpu(plan), check_driver(plan.driver), *([_port(settings)] if port else []), _target(plan)]
     findings += check_pair(plan.draft, plan.target)
-    findings.append(_widths(plan))
+    findings += [_widths(plan), *check_numbers(words)]
     budget = None
     if not failures(findings):
         folder = local_folder(plan.draft)
@@ -51,7 +52,8 @@ def refuse(findings: Sequence[Finding], lenient: bool) -> None:
     failed = failures(findings)
     if failed and not lenient:
         named = "; ".join(f"{f.what}: {f.found}: {f.todo}" for f in failed)
-        raise ServeError(f"not started. {named} (PREFLIGHT=warn starts all the same)")
+        hint = "" if all(f.what == "port" for f in failed) else " (PREFLIGHT=warn starts all the same)"
+        raise ServeError(f"not started. {named}{hint}")
 
 
 def _gpu(plan: Plan) -> Finding:

@@ -10,7 +10,10 @@ from .failure import ServeError
 from .profile import Flag, Profile
 from .settings import Settings
 
-TAKEN = {"--port": "PORT=", "--host": "HOST=", "--api-key": "API_KEY=", "--model-path": "MODEL=", "--model": "MODEL="}
+TAKEN = {
+    "--port": "PORT=", "--host": "HOST=", "--api-key": "API_KEY=", "--model-path": "MODEL=", "--model": "MODEL=",
+    "--speculative-draft-model-path": "DRAFT=", "--speculative-draft-model": "DRAFT=",
+}  # fmt: skip
 HIDDEN = "<API_KEY>"
 
 

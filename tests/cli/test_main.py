@@ -84,3 +84,10 @@ def test_brackets_of_a_hint_reach_the_reader(monkeypatch):
     monkeypatch.setattr(check, "check_version", lambda: "no SGLang (pip install '.[sglang]')")
     monkeypatch.setattr(check, "check_symbols", list)
     assert "pip install '.[sglang]'" in CliRunner().invoke(app, ["check"]).output
+
+
+def test_the_version_is_the_packages():
+    from importlib.metadata import version
+
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0 and result.output.strip() == f"sglang-dspine {version('sglang-dspine')}"

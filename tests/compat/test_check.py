@@ -69,6 +69,13 @@ def test_a_missing_module_is_named(sources):
     assert problems and all(p.endswith("module not found") and "sglang.srt.models.dflash:" in p for p in problems)
 
 
+def test_a_file_that_is_no_python_is_named_with_what_to_do(sources):
+    damaged = sources / "sglang" / "srt" / "models" / "dflash.py"
+    damaged.write_text("def (")
+    with pytest.raises(CompatError, match=r"dflash\.py is damaged .* install SGLang anew"):
+        check.check_symbols(sources)
+
+
 @pytest.mark.parametrize("symbol", SYMBOLS, ids=str)
 def test_each_symbol_is_missed_when_it_is_gone(symbol, tmp_path):
     module = tmp_path.joinpath(*symbol.module.split(".")).with_suffix(".py")

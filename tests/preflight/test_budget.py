@@ -108,6 +108,11 @@ def test_without_a_fraction_what_sglang_would_leave_is_reckoned(tmp_path):
         assert found.fraction == pytest.approx(fraction, abs=0.005) and not found.chosen
 
 
+def test_a_pool_that_the_user_bounds_holds_no_more_tokens(tmp_path):
+    assert budget(tmp_path, 119 * 10**9).tokens > 8192
+    assert budget(tmp_path, 119 * 10**9, [*FLAGS, *REPLAY, "--max-total-tokens", "8192"]).tokens == 8192
+
+
 def test_the_users_last_word_counts(tmp_path):
     found = budget(tmp_path, 119 * 10**9, [*FLAGS, *REPLAY, "--mem-fraction-static=0.5", "--max-running-requests", "4"])
     assert found.fraction == 0.5 and found.requests == 4

@@ -69,6 +69,18 @@ def test_the_env_file_is_read_and_not_run(shell):
     assert done.returncode == 2 and ".env line 2: expected NAME=value" in done.stderr
 
 
+def test_an_interpreter_that_is_not_there_is_named(shell):
+    done = shell.run("--native", DSPINE_PYTHON="/nope/python", MODEL="model")
+    assert done.returncode == 2 and "cannot run /nope/python; set DSPINE_PYTHON=" in done.stderr
+
+
+def test_a_dry_run_of_what_would_be_refused_ends_with_status_1(shell):
+    extra = ("--", "--mem-fraction-static", "0")
+    done = shell.run("--native", "--dry-run", *extra, **shell.gpu)
+    assert done.returncode == 1 and "--mem-fraction-static: found 0" in done.stdout
+    assert shell.run("--native", "--dry-run", *extra, **shell.gpu, PREFLIGHT="warn").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
