@@ -25,7 +25,10 @@ def test_a_port_that_is_none_is_refused_with_what_was_found(port):
         read_settings({"PORT": port})
 
 
-@pytest.mark.parametrize(("host", "reached"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.1.2.3", "10.1.2.3")])
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.1.2.3", "10.1.2.3")],
+)
 def test_the_url_is_one_that_this_machine_reaches(host, reached):
     assert Settings(host=host, port=81).url == f"http://{reached}:81"
 
