@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 from .docker_plan import container_name, key_path
 from .engine import GRACE_S, Engine, find_engine
@@ -13,22 +16,44 @@ from .record import Record, find_record, log_path, stop_recorded
 from .settings import Settings
 
 STOPPED = 3  # exit status of a service manager for a service that does not run
+STARTING, SILENT = 4, 5  # ours: there, but nobody is served
+OF_HEALTH = {"starting": STARTING, "unhealthy": SILENT}  # Docker's words
+HEALTH_S = 5.0
 LINES = 200
 
 
 def status(settings: Settings) -> int:
-    """Exit status 0 when something is served on PORT, else 3."""
+    """Exit status 0 when a healthy server is on PORT, 4 while it starts, 5 when it does not answer, 3 without one."""
     record, engine = _who(settings)
     if record is not None:
-        print(f"{record.what} at {record.url}, process {record.pid}, log in {record.log}")
-        return 0
+        health, code = _health(record.url)
+        print(f"{record.what} at {record.url}, process {record.pid} ({health}), log in {record.log}")
+        return code
     container = engine.find(container_name(settings)) if engine else None
     if container is not None and container.running:
         what = container.what or "a server"
         print(f"{what} at {settings.url}, container {container.name} ({container.health or container.status})")
-        return 0
+        return OF_HEALTH.get(container.health or "", 0)
     print(_nothing(settings))
     return STOPPED
+
+
+def _health(url: str) -> tuple[str, int]:
+    """What `url`/health says within seconds, and the exit status for it. While SGLang loads, it does not listen; then
+    it answers 503 until it is warm; when it hangs, it takes connections and says nothing."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{url}/health", timeout=HEALTH_S):
+            return "healthy", 0
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.SERVICE_UNAVAILABLE:
+            return "starting", STARTING
+        return f"does not answer: /health says {error.code}", SILENT
+    except (OSError, http.client.HTTPException) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(reason, ConnectionRefusedError):
+            return "starting", STARTING
+        return f"does not answer: /health: {reason}; ./serve.sh --logs, --restart", SILENT
 
 
 def stop(settings: Settings) -> int:

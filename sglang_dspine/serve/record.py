@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .failure import ServeError
+from .state import using
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,19 @@ def log_path(state: Path, port: int) -> Path:
 
 
 def find_record(state: Path, port: int) -> Record | None:
-    """Who serves on `port`; a record whose process is gone is removed."""
+    """Who serves on `port`; a record that is empty, or whose process is gone, is removed."""
     path = record_path(state, port)
     try:
-        record = Record(**json.loads(path.read_text()))
-    except FileNotFoundError:
-        return None
+        with using(state):
+            try:
+                text = path.read_text()
+            except FileNotFoundError:
+                return None
+            if not text.strip():
+                path.unlink(missing_ok=True)
+                print(f"serve.sh: removed {path}: an empty record, of a start that found no room", file=sys.stderr)
+                return None
+        record = Record(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise ServeError(f"{path}: not a record of serve.sh ({error}); delete it") from None
     if not record.alive:
@@ -64,15 +73,29 @@ def find_record(state: Path, port: int) -> Record | None:
 
 @contextlib.contextmanager
 def recorded(state: Path, port: int, url: str, what: str, command: str = "") -> Iterator[None]:
-    """This process serves `what` on `port` for the duration of the block."""
+    """This process serves `what` on `port` for the duration of the block. Raises ServeError where `state` cannot be
+    written."""
     path = record_path(state, port)
-    path.parent.mkdir(parents=True, exist_ok=True)
     record = Record(os.getpid(), birth(os.getpid()) or "", url, what, str(log_path(state, port)), command)
-    path.write_text(json.dumps(asdict(record), indent=1) + "\n")
+    with using(state):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_whole(path, json.dumps(asdict(record), indent=1) + "\n")
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """All of `text` or nothing: a disk may be full in the middle."""
+    new = path.with_name(path.name + ".new")
+    try:
+        new.write_text(text)
+        new.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
 
 
 def stop_recorded(record: Record, limit_s: float = 60.0) -> None:

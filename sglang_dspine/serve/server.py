@@ -15,6 +15,7 @@ from .command import Command
 from .failure import ServeError
 from .keyfile import hide_key
 from .log import ServerLog
+from .state import using
 
 SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 GRACE_S = 15.0
@@ -36,8 +37,14 @@ class Server:
     def start(self) -> Server:
         environment = {**self.command.environment, **os.environ}  # what the user has set wins
         try:
+            with using(self.key_file.parent):
+                words = hide_key(self.command.words, self.key_file)
+        except ServeError:
+            self._forget_key()
+            raise
+        try:
             self._process = subprocess.Popen(
-                hide_key(self.command.words, self.key_file),
+                words,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -46,6 +53,7 @@ class Server:
                 preexec_fn=_prepare,
             )
         except OSError as error:
+            self._forget_key()
             raise ServeError(f"cannot run {self.command.words[0]}: {error}") from error
         assert self._process.stdout is not None
         self.log.copy(self._process.stdout)
@@ -73,8 +81,12 @@ class Server:
                     self._process.wait(grace_s)
         finally:
             self._end_group()
-            self.key_file.unlink(missing_ok=True)
+            self._forget_key()
             self.log.finish()
+
+    def _forget_key(self) -> None:
+        with contextlib.suppress(OSError):
+            self.key_file.unlink()
 
     def _end_group(self, limit_s: float = 10.0) -> None:
         assert self._process is not None

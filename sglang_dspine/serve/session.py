@@ -19,6 +19,7 @@ from .plan import explain
 from .progress import say
 from .record import find_record, stop_recorded
 from .settings import Settings
+from .state import require_usable
 
 VOCAB = 32000  # of a target whose config does not say
 
@@ -29,6 +30,7 @@ def serve(settings: Settings, options: Namespace) -> int:
     planned = plan(settings, options.extra)
     if not options.once and already(settings, planned, options.restart, console):
         return 0
+    require_usable(settings.state)
     require_packages(settings.python)
     looked = preflight(planned, settings)
     stop_on_signals()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,24 @@ def test_a_damaged_record_is_named(tmp_path):
     record_path(tmp_path, 81).write_text("{")
     with pytest.raises(ServeError, match="delete it"):
         find_record(tmp_path, 81)
+
+
+def test_an_empty_record_is_dropped_and_named(tmp_path, capsys):
+    path = record_path(tmp_path, 81)
+    path.touch()
+    assert find_record(tmp_path, 81) is None and not path.exists()
+    assert str(path) in capsys.readouterr().err
+
+
+def test_a_start_on_a_full_disk_leaves_no_record(tmp_path, monkeypatch):
+    def full(path: Path, text: str) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ServeError, match="No space left on device; free some room"), recorded(tmp_path, 81, "u", "m"):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_stopping_waits_until_the_process_is_gone():

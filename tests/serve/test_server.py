@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -91,3 +92,18 @@ def test_an_interpreter_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ServeError, match="cannot run /nowhere/python"):
         Server(Command(["/nowhere/python"]), tmp_path / "log").start()
     assert os.path.exists(tmp_path / "log")
+
+
+def test_no_key_stays_behind_a_server_that_cannot_be_started(tmp_path, monkeypatch):
+    with pytest.raises(ServeError, match="cannot run /nowhere/python"):
+        Server(Command(["/nowhere/python", "--api-key", "s3cret"]), tmp_path / "1.log").start()
+    assert not list(tmp_path.glob("*.yaml"))
+
+    def full(words, path):
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("sglang_dspine.serve.server.hide_key", full)
+    with pytest.raises(ServeError, match=r"DSPINE_STATE=.*No space left on device"):
+        Server(Command(["python", "--api-key", "s3cret"]), tmp_path / "1.log").start()
+    assert not list(tmp_path.glob("*.yaml"))
