@@ -19,6 +19,7 @@ from .hardware import identity
 FIRST, LAST = 100, 20_000  # ids for prompts of random tokens
 ROOM = 8192  # new tokens of a request that is to keep running
 SETTLING = 5  # rounds of a visit that the server counts and does not time
+LONGEST_PAUSE_S = 5.0  # between two questions
 
 
 class ServerBench:
@@ -124,13 +125,19 @@ class ServerLoad:
             time.sleep(0.05)
 
     def read(self, width: int, rounds: int, limit_s: float = 120.0) -> Reading:
-        """See bench.Load. width 0: whatever the policy chooses. Polls seldom: the answer takes the scheduler's time."""
+        """See bench.Load. width 0: whatever the policy chooses.
+
+        Polls seldom, and ever more seldom: an answer takes the scheduler's time and interrupts the clock, and rounds
+        much slower than the last visit's would never be timed between two questions.
+        """
         self.bench.tell(dspine_width=width)
         self.bench.tell(dspine_reset=1)
         end, timed = time.monotonic() + limit_s, 0
         cells: list[dict[str, Any]] = []
+        pause = 0.05
         while time.monotonic() < end:
-            time.sleep(max(0.05, self._seconds * (rounds - timed + SETTLING)))
+            time.sleep(max(pause, self._seconds * (rounds - timed + SETTLING)))
+            pause = min(2 * pause, LONGEST_PAUSE_S)
             if self._errors:
                 raise TuningError(f"a request failed: {self._errors[0]}")
             cells = self.bench.state()["rounds"]

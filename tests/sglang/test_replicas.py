@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import httpx
@@ -36,22 +35,40 @@ GREEDY = {"temperature": 0, "ignore_eos": True}
 
 
 @pytest.fixture(scope="module")
-def replicas() -> Iterator[list[HttpServer]]:
+def fleet() -> Iterator[list[HttpServer]]:
+    servers = [replica() for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(HttpServer.__enter__, servers))
+    yield servers
+    for server in servers:
+        server.__exit__()
+
+
+def replica() -> HttpServer:
     draft = {"speculative_algorithm": "DSPINE", "speculative_draft_model_path": pairs.demo().draft}
     settings = {**EXTRA_BUFFER, **draft, "disable_overlap_schedule": None, "log_level": "info"}
-    servers = [HttpServer(pairs.demo().target, timeout_s=590, **settings) for _ in range(2)]
-    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
-        yield list(pool.map(stack.enter_context, servers))
+    return HttpServer(pairs.demo().target, timeout_s=590, **settings)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def replicas(fleet) -> list[HttpServer]:
+    """Two that live: a test may kill them, and none may rely on what another has killed."""
+    for i, server in enumerate(fleet):
+        if server.process.poll() is not None:
+            server.__exit__()
+            fleet[i] = replica()
+            fleet[i].__enter__()
+    return fleet
+
+
+@pytest.fixture
 def router(replicas) -> Iterator[Router]:
     """As in the compose file, but balanced from the second request on: a test has few."""
     with Router([r.url for r in replicas], balance_abs_threshold=1, health_check_interval_secs=1) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def expected(replicas) -> Callable[[list[int]], list[int]]:
     """The greedy text of a prompt, asked of a replica itself. Asked after the events: it warms caches."""
     return lambda ids: replicas[1].generate(ids, max_new_tokens=LONG, ignore_eos=True)["output_ids"]
@@ -135,7 +152,9 @@ def test_draining_cuts_nothing_off_and_sends_nothing_more(replicas, router):
     router.add(leaving)
 
 
-def test_a_killed_replica_loses_no_request_that_had_not_begun_to_stream(replicas, router, expected):
+def test_a_killed_replica_loses_no_request_that_had_not_begun_to_stream_and_with_none_left_the_router_says_so(
+    replicas, router, expected
+):
     waiting: list[httpx.Response] = []
     with ThreadPoolExecutor(6) as pool:
 
@@ -156,9 +175,7 @@ def test_a_killed_replica_loses_no_request_that_had_not_begun_to_stream(replicas
     router.wait_for(1)
     assert ask(router, PROMPTS[22], 8).status_code == 200
 
-
-def test_with_no_replica_left_the_router_says_so(replicas, router):
-    os.killpg(replicas[1].process.pid, signal.SIGKILL)
+    os.killpg(replicas[1].process.pid, signal.SIGKILL)  # and now none is left
     router.wait_for(0)
     answer = ask(router, PROMPTS[23], 8)
     assert answer.status_code == 503 and "No available workers" in answer.text

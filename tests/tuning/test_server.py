@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sglang_dspine.tuning import server
 from sglang_dspine.tuning.acceptance import PUBLISHED, measure_acceptance, read_profile, read_prompts
 from sglang_dspine.tuning.failure import TuningError
 from sglang_dspine.tuning.server import ServerBench, ServerLoad
 from sglang_dspine.widths.acceptance import expected_length
+from sglang_dspine.worker.round_clock import SETTLED
 
 from ..support import pairs
 from ..support.process import GPU
@@ -43,6 +45,30 @@ def test_a_width_that_was_forced_and_not_used_is_refused():
     assert load._reading(cell, 8, others=1).ms == 50.0
     with pytest.raises(TuningError, match="width 8 was forced and 9 rounds ran at another"):
         load._reading(cell, 8, others=9)
+
+
+def test_rounds_far_slower_than_the_last_widths_are_timed_all_the_same(monkeypatch):
+    """A question interrupts the clock: asked every 50 ms, rounds of 90 ms would never make a streak."""
+    now = [0.0]
+    monkeypatch.setattr(server.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(server.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+    class Bench:
+        asked, timed = 0.0, 0
+
+        def tell(self, **settings):
+            pass
+
+        def state(self):
+            quiet = int((now[0] - self.asked) / 0.09)  # rounds since the last question
+            self.timed, self.asked = self.timed + max(0, quiet - SETTLED), now[0]
+            cell = {"batch": 2, "width": 16, "rounds": 99, "finished": 9, "tokens": 60, "seconds": 0.09 * self.timed}
+            return {"rounds": [cell | {"timed": self.timed}]}
+
+    load = ServerLoad.__new__(ServerLoad)
+    load.bench, load.batch, load._seconds, load._errors = Bench(), 2, 0.001, []
+    assert load.read(16, 6).ms == pytest.approx(90.0)
+    assert now[0] < 10
 
 
 @pytest.mark.full
