@@ -43,15 +43,17 @@ def test_an_empty_record_is_dropped_and_named(tmp_path, capsys):
     assert str(path) in capsys.readouterr().err
 
 
-def test_a_start_on_a_full_disk_leaves_no_record(tmp_path, monkeypatch):
+def test_a_start_on_a_full_disk_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
     def full(path: Path, text: str) -> int:
-        path.touch()
+        path.open("w").close()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    before = record_path(tmp_path, 81)
+    before.write_text("before")
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(ServeError, match="No space left on device; free some room"), recorded(tmp_path, 81, "u", "m"):
         pass
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [before] and before.read_text() == "before"
 
 
 def test_stopping_waits_until_the_process_is_gone():
