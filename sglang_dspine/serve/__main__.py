@@ -42,7 +42,9 @@ def dry_run(settings: Settings, options: Namespace) -> int:
     from .docker_plan import docker_command
     from .native import plan
     from .plan import print_plan
+    from .state import require_usable
 
+    require_usable(settings.state)
     planned = plan(settings, options.extra)
     looked = preflight(planned, settings)
     command = docker_command(settings, options.extra) if options.docker else planned.command

@@ -41,3 +41,5 @@ def test_a_start_that_could_not_write_its_state_is_refused_before_the_preflight(
     done = shell.run("--native", DSPINE_STATE="/proc/x")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "DSPINE_STATE=/proc/x" in done.stderr
     assert "memory budget" not in done.stdout
+    dry = shell.run("--native", "--dry-run", DSPINE_STATE="/proc/x")
+    assert dry.returncode == 1 and dry.stderr == done.stderr
