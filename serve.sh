@@ -13,6 +13,8 @@
 #   ... --restart                                    replace what is served on PORT; without it, a second start of the
 #                                                    same settings only reports the first
 #   ./serve.sh --status | --logs | --stop            what serves on PORT; the end of its log; stop it
+#                                                    --status: exit status 0 healthy, 3 nothing, 4 starting, 5 it does
+#                                                    not answer; the log before the last start is PORT.log.1
 #
 # Settings: environment, then .env beside this file, then the default.
 #   PORT         30000                                 DRAFT          tencent/Qwen3.8-27B-DSpine-b16
