@@ -300,4 +300,26 @@ SYMBOLS: tuple[Symbol, ...] = (
         ("probs", "top_ks", "top_ps", "min_ps", "need_min_p_sampling", "sampling_seed", "positions"),
         why="seeded requests",
     ),
+    Symbol(
+        "sglang.kernels.ops.attention.flash_attention",
+        "flash_attn_with_kvcache",
+        (
+            "q",
+            "k_cache",
+            "v_cache",
+            "page_table",
+            "cache_seqlens",
+            "cu_seqlens_q",
+            "max_seqlen_q",
+            "window_size",
+            "ver",
+        ),
+        why="timing draft attention",
+    ),
+    Symbol(
+        "sglang.kernels.ops.attention.extend_attention",
+        "extend_attention_fwd",
+        ("qo_indptr", "kv_indptr", "kv_indices", "sliding_window_size", "window_kv_offsets"),
+        why="timing draft attention",
+    ),
 )

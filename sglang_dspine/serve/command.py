@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .failure import ServeError
 from .profile import Flag, Profile
 from .settings import Settings
 
-TAKEN = {
-    "--port": "PORT=", "--host": "HOST=", "--api-key": "API_KEY=", "--model-path": "MODEL=", "--model": "MODEL=",
-    "--speculative-draft-model-path": "DRAFT=", "--speculative-draft-model": "DRAFT=",
-}  # fmt: skip
+TAKEN = {"--port": "PORT=", "--host": "HOST=", "--api-key": "API_KEY=", "--model-path": "MODEL=", "--model": "MODEL="}
+DRAFTER = {"--speculative-draft-model-path": "DRAFT=", "--speculative-draft-model": "DRAFT="}  # where it is checked
 HIDDEN = "<API_KEY>"
 
 
@@ -49,11 +47,11 @@ def launch_command(
     return Command([*words, *extra], dict(profile.environment), secrets)
 
 
-def refuse_taken(extra: Sequence[str]) -> None:
+def refuse_taken(extra: Sequence[str], taken: Mapping[str, str] = TAKEN) -> None:
     for word in extra:
         name = word.partition("=")[0]
-        if name in TAKEN:
-            raise ServeError(f"{name} after --: serve.sh must know it; set {TAKEN[name]}... in the environment instead")
+        if name in taken:
+            raise ServeError(f"{name} after --: serve.sh must know it; set {taken[name]}... in the environment instead")
 
 
 def speculation(draft: str) -> tuple[Flag, Flag]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..preflight.gpu import Memory, find_memory
 from ..preflight.model import Target, read_target
-from .command import Command, launch_command, speculation
+from .command import DRAFTER, Command, launch_command, refuse_taken, speculation
 from .failure import ServeError
 from .hardware import Gpu, find_gpu
 from .jobs import compile_jobs
@@ -50,6 +50,7 @@ def plan(settings: Settings, extra: Sequence[str]) -> Plan:
     if gpu is not None:
         jobs = {"MAX_JOBS": str(compile_jobs(memory))}
         profile = replace(profile, environment=profile.environment | jobs)
+    refuse_taken(extra, DRAFTER)
     draft = settings.draft or DRAFT
     flags = (*speculation(draft), OBSERVED)
     command = launch_command(settings, settings.model, profile, flags, extra)

@@ -31,9 +31,7 @@ def test_the_key_is_passed_and_never_shown():
     assert "s3cret" not in str(command) and "API_KEY" in str(command)
 
 
-@pytest.mark.parametrize(
-    "word", ["--port", "--port=1", "--host", "--api-key", "--model-path", "--speculative-draft-model-path"]
-)
+@pytest.mark.parametrize("word", ["--port", "--port=1", "--host", "--api-key", "--model-path"])
 def test_what_serve_sh_must_know_is_refused_behind_the_dashes(word):
     with pytest.raises(ServeError, match=r"set [A-Z_]+=\.\.\. in the environment"):
         launch_command(Settings(), "/m", PROFILE, extra=[word, "1"])

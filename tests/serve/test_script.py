@@ -74,6 +74,11 @@ def test_an_interpreter_that_is_not_there_is_named(shell):
     assert done.returncode == 2 and "cannot run /nope/python; set DSPINE_PYTHON=" in done.stderr
 
 
+def test_another_drafter_behind_the_dashes_is_refused_with_its_variable(shell):
+    done = shell.run("--native", "--dry-run", "--", "--speculative-draft-model-path", "/x", **shell.gpu)
+    assert done.returncode == 1 and "--speculative-draft-model-path after --" in done.stderr and "DRAFT=" in done.stderr
+
+
 def test_a_dry_run_of_what_would_be_refused_ends_with_status_1(shell):
     extra = ("--", "--mem-fraction-static", "0")
     done = shell.run("--native", "--dry-run", *extra, **shell.gpu)
