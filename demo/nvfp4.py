@@ -19,12 +19,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from sglang_dspine.kernels.head_rows.form import E2M1
+
 from .hybrid import load_target
 from .text import held_out_prompts, stdlib_path
 
 HERE = Path(__file__).parent
 BLOCK = 16
-E2M1 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])  # by the three low bits; the fourth is the sign
 FUSED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"), ("in_proj_qkv", "in_proj_z"))
 BESIDE = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
 
@@ -74,7 +75,7 @@ def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
             continue
         if tensor.dtype == torch.uint8:
             nibbles = torch.stack([tensor & 15, tensor >> 4], dim=-1).flatten(1).long()
-            values = E2M1[nibbles & 7] * torch.where(nibbles > 7, -1.0, 1.0)
+            values = torch.tensor(E2M1)[nibbles & 7] * torch.where(nibbles > 7, -1.0, 1.0)
             scale = tensors[f"{name}_scale"].float().repeat_interleave(BLOCK, dim=1)
             tensor = values * scale * tensors[f"{name}_scale_2"]
         plain[name] = tensor.float()

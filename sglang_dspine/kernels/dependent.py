@@ -21,6 +21,11 @@ def dependent_launches() -> bool:
     return os.environ.get(SWITCH, "0") == "1"
 
 
+def overlap(dependent: bool | None) -> dict[str, bool]:
+    """The constant that kernels taking part have; None: as the environment says."""
+    return {"DEPENDENT": dependent_launches() if dependent is None else dependent}
+
+
 @triton.jit
 def wait_for_inputs():
     """Let the next kernel start, and wait for what the kernels before this one write."""

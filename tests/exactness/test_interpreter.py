@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ..support.interpreted import facts_of, run_interpreted
+from ..support.interpreted import facts_of, outcomes_of
 
 FILE = Path(__file__).with_name("interpreted_kernels.py")
 FACTS = facts_of(FILE)
@@ -19,10 +19,7 @@ def outcomes(tmp_path_factory):
     """Test name -> texts of its failures, of every case that ran."""
     pytest.importorskip("triton")
     pytest.importorskip("sglang")
-    found: dict[str, list[str]] = {}
-    for case in run_interpreted([FILE], tmp_path_factory.mktemp("interpreter")):
-        found.setdefault(case.test, []).extend(case.failures)
-    return found
+    return outcomes_of([FILE], tmp_path_factory.mktemp("interpreter"))
 
 
 @pytest.mark.parametrize("fact", FACTS)

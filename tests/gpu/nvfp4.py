@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from sglang_dspine.bench.gpu_clock import timed
+
 from .evidence import SUITE, prompts
 from .first_light import measure
 from .servers import SMALL, Server, start_all
@@ -53,23 +55,6 @@ def marlin_head() -> tuple[Any, Any, torch.Tensor]:
     return layer, method, rows.cuda()
 
 
-def timed(call: Any, times: int = 20) -> float:
-    """Median seconds, in a graph."""
-    call()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    found = []
-    for _ in range(times):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        found.append(begin.elapsed_time(end) / 1e3)
-    return sorted(found)[len(found) // 2]
-
-
 def agreement(scores: torch.Tensor, exact: torch.Tensor) -> tuple[int, int]:
     """Candidates of the one that are none of the other's, and how many of them are not near the last place."""
     ours, theirs = scores.topk(K).indices, exact.topk(K)
@@ -88,11 +73,12 @@ def head() -> dict[str, Any]:
         x = torch.randn(n, HIDDEN, dtype=torch.bfloat16, device="cuda")
         exact = x.float() @ rows.float().T
         missing, far = agreement(method.apply(layer, x).float(), exact)
-        seconds = timed(lambda x=x: method.apply(layer, x)), timed(lambda x=x: x @ rows.T)
-        found["rows"][n] = {"missing": missing, "far": far, "nvfp4_s": seconds[0], "bf16_s": seconds[1]}
+        arms = {"nvfp4": [lambda x=x: method.apply(layer, x)], "bf16": [lambda x=x: x @ rows.T]}
+        us = {name: found_time.median for name, found_time in timed(arms, replays=20).items()}
+        found["rows"][n] = {"missing": missing, "far": far, "nvfp4_us": us["nvfp4"], "bf16_us": us["bf16"]}
         print(
             f"head, {n} rows: {missing} of {n * K} candidates differ from the exact ones, {far} of them not near the "
-            f"last place; NVFP4 {1e6 * seconds[0]:.0f} us, BF16 {1e6 * seconds[1]:.0f} us",
+            f"last place; NVFP4 {us['nvfp4']:.0f} us, BF16 {us['bf16']:.0f} us",
             flush=True,
         )
     found |= {"seconds": time.monotonic() - begin, "allocated": torch.cuda.memory_allocated() - before}

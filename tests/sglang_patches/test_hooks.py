@@ -29,16 +29,21 @@ def test_another_version_is_refused(monkeypatch):
     assert sources.POOL.replace(":", ".") not in HookRegistry._hooks
 
 
-def test_patched_sources_are_refused_and_the_reader_is_told_why(monkeypatch, tmp_path):
-    copied(tmp_path)
-    assert apply(PATCHES[0], tmp_path).returncode == 0
+def look_in(folder, monkeypatch):
+    """Let the hooks find SGLang's modules in `folder`, where it has them."""
     real = sources.find_spec
 
     def elsewhere(module):
-        there = tmp_path / (module.replace(".", "/") + ".py")
+        there = folder / (module.replace(".", "/") + ".py")
         return SimpleNamespace(origin=str(there)) if there.exists() else real(module)
 
     monkeypatch.setattr(sources, "find_spec", elsewhere)
+
+
+def test_patched_sources_are_refused_and_the_reader_is_told_why(monkeypatch, tmp_path):
+    copied(tmp_path)
+    assert apply(PATCHES[0], tmp_path).returncode == 0
+    look_in(tmp_path, monkeypatch)
     with pytest.raises(ReplayError, match="uninstall this hook"):
         hooks().register()
 
@@ -46,13 +51,7 @@ def test_patched_sources_are_refused_and_the_reader_is_told_why(monkeypatch, tmp
 def test_the_masking_patch_alone_does_not_stand_in_their_way(monkeypatch, tmp_path):
     copied(tmp_path)
     assert apply(PATCHES[1], tmp_path).returncode == 0
-    real = sources.find_spec
-
-    def elsewhere(module):
-        there = tmp_path / (module.replace(".", "/") + ".py")
-        return SimpleNamespace(origin=str(there)) if there.exists() else real(module)
-
-    monkeypatch.setattr(sources, "find_spec", elsewhere)
+    look_in(tmp_path, monkeypatch)
     sources.require_sources()
 
 

@@ -27,6 +27,14 @@ def facts_of(file: Path) -> list[str]:
     return [line.split("(")[0][4:] for line in file.read_text().splitlines() if line.startswith("def test_")]
 
 
+def outcomes_of(files: Sequence[Path], folder: Path, limit: float = 600) -> dict[str, list[str]]:
+    """Test name -> texts of its failures, of every case that ran."""
+    found: dict[str, list[str]] = {}
+    for case in run_interpreted(files, folder, limit):
+        found.setdefault(case.test, []).extend(case.failures)
+    return found
+
+
 def run_interpreted(files: Sequence[Path], folder: Path, limit: float = 600) -> Iterator[Case]:
     """Every case of these files; `folder` takes the log. limit: seconds."""
     log = folder / "junit.xml"

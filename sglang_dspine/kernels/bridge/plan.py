@@ -6,7 +6,7 @@ import functools
 
 import torch
 
-from ..dependent import dependent_launches
+from ..dependent import overlap
 from ..launch import PROGRAMS, Launch, Product, ceil_div, power_below, tile
 from .kernel import MOST_PARTS, bridge_message, bridge_read, bridge_sum, bridge_write
 from .naive import SMALLEST, Injected, LayerBridge
@@ -35,7 +35,6 @@ def plan_injection(
     blocks, width, hidden = residual.shape
     rows, rank, m = blocks * width, weights.readout.shape[0], weights.bias.shape[0]
     few = rows <= FEW_ROWS if few is None else few
-    overlap = {"DEPENDENT": dependent_launches() if dependent is None else dependent}
     residual, anchor = residual.contiguous(), anchor.contiguous()
     delta = delta.contiguous() if delta is not None else None
     half = 2 if residual.dtype == torch.float32 else 1  # twice the bytes: half the depth of a tile
@@ -68,7 +67,7 @@ def plan_injection(
                 bridge_read,
                 (ceil_div(rows, bt), ceil_div(rank, bn), split),
                 {**stream, **workspace, "readout": weights.readout, "read": features, "rows": rows, "split": split},
-                {**add, "RANK": rank, "BT": bt, "BN": bn, "BK": deep, **overlap},
+                {**add, "RANK": rank, "BT": bt, "BN": bn, "BK": deep, **overlap(dependent)},
                 warps=4,
                 stages=4,
             )
@@ -87,7 +86,7 @@ def plan_injection(
                 "token_gate": weights.token_gate, "token_message": weights.token_message, "anchor": anchor,
                 "receive": receive, "message": message, "rows": rows, "width": width, "smallest": SMALLEST,
             },
-            {"RANK": rank, "M": m, "BT": bt, "BM": told, "BK": deep, **overlap},
+            {"RANK": rank, "M": m, "BT": bt, "BM": told, "BK": deep, **overlap(dependent)},
             warps=8 if told == 32 else 4,
             stages=5 if bt == 16 else 4,
         ),
@@ -98,7 +97,7 @@ def plan_injection(
                 "before": before, "message": message, "write": weights.write, "squares": squares, "after": after,
                 "rows": rows, "width": width, "split": split,
             },
-            {"H": hidden, "M": m, "BT": bt, "BN": out, "BK": deep, **overlap},
+            {"H": hidden, "M": m, "BT": bt, "BN": out, "BK": deep, **overlap(dependent)},
             warps=4,
             stages=5 if bt < 64 else 4,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..dependent import dependent_launches
+from ..dependent import overlap
 from ..head_rows.form import GIVEN, StoredHead
 from ..launch import PROGRAMS, Launch, ceil_div, power_below, power_of_2, tile
 from .parts import Draw, Given, Prepared, Proposal, TableWeights
@@ -36,7 +36,6 @@ def plan_table_walk(
     k, m, rows, device = candidates.shape[-1], receive.shape[-1], blocks * row_count, x.device
     assert x.stride(-1) == receive.stride(-1) == projected.stride(-1) == 1 and candidates.is_contiguous()
     assert weights.token_gate.numel() < 2**31, "the kernel addresses the tokens' tables with 32 bits"
-    overlap = {"DEPENDENT": dependent_launches() if dependent is None else dependent}
     kp = max(16, power_of_2(k))
     wide = rows > PROGRAMS // 2 if wide is None else wide
     group = max(1, 64 // kp) if wide else 1  # rows a program: the Gram matrix is read once for all of them
@@ -79,7 +78,7 @@ def plan_table_walk(
                 "projected_block": projected.stride(0), "projected_row": projected.stride(1),
                 "pairing": pairing, **counts,
             },
-            {**shape, **form, "M": m, "GROUP": group, "BM": bm, "BK": bk, "BH": bh, **overlap},
+            {**shape, **form, "M": m, "GROUP": group, "BM": bm, "BK": bk, "BH": bh, **overlap(dependent)},
             warps=8 if wide else 4,
             stages=3,
         ),
@@ -92,7 +91,7 @@ def plan_table_walk(
                 "q": proposal.q, "rows": rows, "row_count": row_count, "eps": weights.eps,
                 "uniform_stride": draw.uniforms.stride(0), "token_stride": proposal.tokens.stride(0), **counts,
             },
-            {**shape, "RP": power_of_2(row_count), "HALF": x.dtype == torch.bfloat16, **overlap},
+            {**shape, "RP": power_of_2(row_count), "HALF": x.dtype == torch.bfloat16, **overlap(dependent)},
             warps=8 if row_count > 8 else 4,
             stages=1,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..dependent import dependent_launches
+from ..dependent import overlap
 from ..launch import Launch, ceil_div, power_of_2
 from .kernel import best_of_groups, group_maxima
 
@@ -27,13 +27,12 @@ def plan_top_k(
     sizes = {"stride": logits.stride(0), "vocab": vocab, "groups": groups}
     # the second stage picks K groups even where there are fewer: places that hold nothing rank last
     padded = max(power_of_2(groups), power_of_2(k))
-    overlap = {"DEPENDENT": dependent_launches() if dependent is None else dependent}
     launches = [
         Launch(
             group_maxima,
             (rows, ceil_div(groups, tile)),
             shared | sizes,
-            {"GROUP": group, "TILE": tile, **overlap},
+            {"GROUP": group, "TILE": tile, **overlap(dependent)},
             4,
             1,
         ),
@@ -41,7 +40,7 @@ def plan_top_k(
             best_of_groups,
             (rows,),
             shared | {"values": values, "ids": ids} | sizes,
-            {"K": k, "KP": power_of_2(k), "GROUP": group, "GROUPS": padded, **overlap},
+            {"K": k, "KP": power_of_2(k), "GROUP": group, "GROUPS": padded, **overlap(dependent)},
             8,
             1,
         ),

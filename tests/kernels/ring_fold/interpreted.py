@@ -133,12 +133,16 @@ def poisoned(bad: float, low: bool, part: str) -> dict:
 PARTS = ["d_cache", "k_cache", "g_cache", "d_residual_cache", "k_residual_cache"]
 
 
+def assert_rejected_rows_are_not_felt(fold, bad: float) -> None:
+    clean = run(fold, made(16, accepted=5, low=True))
+    for part in PARTS:
+        dirty = run(fold, poisoned(bad, True, part))
+        assert torch.equal(dirty["checkpoint_state"], clean["checkpoint_state"]), part
+
+
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bad_number_in_a_rejected_row_is_not_felt(bad):
-    clean = run(commit_rings, made(16, accepted=5, low=True))
-    for part in PARTS:
-        dirty = run(commit_rings, poisoned(bad, True, part))
-        assert torch.equal(dirty["checkpoint_state"], clean["checkpoint_state"]), part
+    assert_rejected_rows_are_not_felt(commit_rings, bad)
 
 
 def test_the_same_number_poisons_the_state_in_sglangs_kernel():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ...support.interpreted import facts_of, run_interpreted
+from ...support.interpreted import facts_of, outcomes_of
 
 FILE = Path(__file__).with_name("interpreted.py")
 FACTS = facts_of(FILE)
@@ -18,10 +18,7 @@ pytestmark = pytest.mark.full
 def outcomes(tmp_path_factory):
     """Test name -> texts of its failures, of every case that ran."""
     pytest.importorskip("triton")
-    found: dict[str, list[str]] = {}
-    for case in run_interpreted([FILE], tmp_path_factory.mktemp("interpreter"), limit=1500):
-        found.setdefault(case.test, []).extend(case.failures)
-    return found
+    return outcomes_of([FILE], tmp_path_factory.mktemp("interpreter"), limit=1500)
 
 
 @pytest.mark.parametrize("fact", FACTS)
