@@ -37,6 +37,16 @@ def pytest_collection_modifyitems(config, items) -> None:
         items.sort(key=lambda item: "engines" not in item.fixturenames)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session) -> None:
+    """A group that xdist does not see has its tests, and the servers they share, in every process."""
+    if not hasattr(session.config, "workerinput") or not session.config.getvalue("loadgroup"):
+        return
+    for item in session.items:
+        if item.get_closest_marker("xdist_group") and "@" not in item.nodeid.rpartition("]")[2]:
+            raise pytest.UsageError(f"pytest-xdist does not group {item.nodeid}; install the pytest of pyproject.toml")
+
+
 def noted(name: str):
     """What tests of this process have noted, or None where nothing loaded the notebook."""
     module, _, attribute = NOTES[name].partition(":")

@@ -31,6 +31,7 @@ pytestmark = [
     pytest.mark.skipif(GPU, reason="serves on the CPU"),
 ]
 PROMPTS, LONG = held_out_code(24, 120), 160
+ENDLESS = 1500  # tokens of a stream that must still run when something happens to it
 GREEDY = {"temperature": 0, "ignore_eos": True}
 
 
@@ -47,7 +48,8 @@ def fleet() -> Iterator[list[HttpServer]]:
 def replica() -> HttpServer:
     draft = {"speculative_algorithm": "DSPINE", "speculative_draft_model_path": pairs.demo().draft}
     settings = {**EXTRA_BUFFER, **draft, "disable_overlap_schedule": None, "log_level": "info"}
-    return HttpServer(pairs.demo().target, timeout_s=590, **settings)
+    settings["max_total_tokens"] = 4 * (ENDLESS + LONG)
+    return HttpServer(pairs.demo().target, timeout_s=240, **settings)
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def body(ids: list[int], stream: bool = False, tokens: int = LONG) -> dict:
 
 
 def ask(router: Router, ids: list[int], tokens: int = LONG) -> httpx.Response:
-    return httpx.post(router.url + "/generate", json=body(ids, tokens=tokens), timeout=300, trust_env=False)
+    return httpx.post(router.url + "/generate", json=body(ids, tokens=tokens), timeout=100, trust_env=False)
 
 
 @dataclass
@@ -93,7 +95,7 @@ class Stream:
     def run(self, router: Router) -> Stream:
         try:
             with httpx.stream(
-                "POST", router.url + "/generate", json=body(self.ids, stream=True), timeout=300, trust_env=False
+                "POST", router.url + "/generate", json=body(self.ids, True, ENDLESS), timeout=100, trust_env=False
             ) as answer:
                 answer.raise_for_status()
                 for line in answer.iter_lines():
@@ -160,7 +162,7 @@ def test_a_killed_replica_loses_no_request_that_had_not_begun_to_stream_and_with
 
         def kill() -> None:
             futures = [pool.submit(ask, router, ids) for ids in PROMPTS[16:22]]
-            time.sleep(1)
+            time.sleep(1)  # the router has passed them on
             os.killpg(replicas[0].process.pid, signal.SIGKILL)
             waiting.extend(future.result() for future in futures)
 
