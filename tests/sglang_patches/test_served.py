@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ..support import process
 from ..support.replay import SHORT
 from . import served
 from .overlay import PATCHES, ROOT, apply, copied, environment, installed_hooks
@@ -20,6 +21,7 @@ HERE = Path(__file__).parent
 def test_sglang_as_published_refuses(engines):
     with pytest.raises(ValueError, match="requires a KDA model"):
         served.served(engines, SHORT)
+    assert not process.CHANNELS, "a start that failed leaves its sockets to the next one"
 
 
 def test_with_the_hooks_the_text_is_the_targets(engines):

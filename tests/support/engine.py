@@ -7,11 +7,15 @@ checks run too. Several engines may live in a process one after another, not sid
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 from typing import Any
 
 from .process import DEFAULTS, release_process_state, set_environment, start_scheduler
 from .requests import Output, Request, Round
+
+LIMIT_S = 240  # of a start, or of one step
 
 set_environment()
 __all__ = ["InProcessEngine", "Output", "Request", "Round"]
@@ -115,7 +119,9 @@ class InProcessEngine:
         if self.alive:
             self._closing = True
             self._go.release()
-            self._thread.join()
+            self._thread.join(LIMIT_S)
+            if self.alive:
+                raise AssertionError(f"the engine's thread did not end within {LIMIT_S} s: {_where(self._thread)}")
         self.scheduler = None
         release_process_state()
 
@@ -161,9 +167,16 @@ class InProcessEngine:
         return answer
 
     def _wait(self) -> None:
-        self._parked.acquire()
+        if not self._parked.acquire(timeout=LIMIT_S):
+            raise AssertionError(f"the engine did not answer within {LIMIT_S} s: {_where(self._thread)}")
         if self._error is not None:
             raise self._error
+
+
+def _where(thread: threading.Thread) -> str:
+    """The innermost lines a thread stands at."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "".join(traceback.format_stack(frame)[-6:]) if frame else "ended"
 
 
 class _Closed(Exception):

@@ -47,6 +47,7 @@ def import_sglang() -> None:
     import sglang.srt.models.registry  # noqa: F401
 
     _order_penalties()
+    _remember_channels()
     # Bringing a scheduler up and down collects garbage, a second each time through a heap of modules: set it aside.
     gc.collect()
     gc.freeze()
@@ -63,6 +64,23 @@ def _order_penalties() -> None:
         original(self, vocab_size, batch, sorted(penalizers, key=lambda kind: kind.__name__))
 
     Orchestrator.__init__ = ordered
+
+
+CHANNELS: list[Any] = []  # of every scheduler that was begun, those that failed to start among them
+
+
+def _remember_channels() -> None:
+    """SGLang leaves a scheduler's sockets to the garbage collector, for its process ends with it. Here the next one
+    starts, and a ZeroMQ context that is collected before its own sockets waits for them for ever."""
+    from sglang.srt.managers.scheduler_components.ipc_channels import SchedulerIpcChannels
+
+    create = SchedulerIpcChannels.create
+
+    def remembered(**settings):
+        CHANNELS.append(create(**settings))
+        return CHANNELS[-1]
+
+    SchedulerIpcChannels.create = remembered
 
 
 def start_scheduler(settings: dict[str, Any]):
@@ -85,6 +103,8 @@ def start_scheduler(settings: dict[str, Any]):
 
 def release_process_state() -> None:
     """So that another scheduler can start in this process."""
+    while CHANNELS:
+        CHANNELS.pop().recv_from_tokenizer.context.destroy(linger=0)
     from sglang.srt.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
     from sglang.srt.runtime_context import reset_context
 
