@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .budget import Stage
+from .rounds.shapes import target
 
 
 @dataclass(frozen=True)
 class Target:
-    """Three gated-delta layers to one of full attention; the numbers of `bench/rounds/shapes.py`."""
+    """Gated-delta layers with one of full attention among every few."""
 
-    hidden: int = 5120
-    layers: int = 64
-    attention_layers: int = 16
-    heads: int = 24
-    kv_heads: int = 4
-    head_dim: int = 256
-    key_heads: int = 16
-    value_heads: int = 48
-    linear_dim: int = 128
-    intermediate: int = 17408
-    vocab: int = 248320
+    hidden: int
+    layers: int
+    attention_layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    key_heads: int
+    value_heads: int
+    linear_dim: int
+    intermediate: int
+    vocab: int
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Target:
+        """Sizes in a Qwen3.5 config.json."""
+        return cls(
+            hidden=config["hidden_size"], layers=config["num_hidden_layers"],
+            attention_layers=config["layer_types"].count("full_attention"),
+            heads=config["num_attention_heads"], kv_heads=config["num_key_value_heads"], head_dim=config["head_dim"],
+            key_heads=config["linear_num_key_heads"], value_heads=config["linear_num_value_heads"],
+            linear_dim=config["linear_key_head_dim"], intermediate=config["intermediate_size"],
+            vocab=config["vocab_size"],
+        )  # fmt: skip
 
     @property
     def weights(self) -> int:
@@ -40,7 +54,7 @@ class Target:
         return (self.layers - self.attention_layers) * self.value_heads * self.linear_dim**2
 
 
-TARGET_27B = Target()
+TARGET_27B = Target.of(target())
 
 
 def verify_round(batch: int, width: int, context: int, ranks: int = 1, t: Target = TARGET_27B) -> list[Stage]:

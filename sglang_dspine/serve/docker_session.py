@@ -23,6 +23,7 @@ from .native import Plan, plan
 from .plan import explain
 from .record import find_record, log_path
 from .settings import Settings
+from .state import require_usable
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_S, SAY_S = 0.5, 10.0
@@ -36,6 +37,7 @@ def serve_in_docker(settings: Settings, options: Namespace) -> int:
     command = docker_command(settings, options.extra)
     if already(engine, settings, command, options):
         return 0
+    require_usable(settings.state)
     looked = preflight(planned, settings)
     print("\n".join([*explain(planned.profile, planned.flags), *looked.lines]), flush=True)
     if planned.gpu is None:

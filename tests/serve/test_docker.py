@@ -212,3 +212,9 @@ def test_the_host_needs_no_package_but_pythons_own(shell):
     given = {**shell.environment, **shell.docker}
     done = subprocess.run([sys.executable, "-S", "-I", "-c", code], env=given, capture_output=True, text=True)
     assert done.returncode == 0 and "docker run --detach" in done.stdout, done.stderr
+
+
+def test_a_state_folder_that_cannot_be_used_is_told_before_an_image_is_built(shell):
+    done = shell.run("--docker", **{**shell.docker, "DSPINE_STATE": "/dev/null/state"})
+    assert done.returncode == 1 and "DSPINE_STATE=/dev/null/state" in done.stderr and "Traceback" not in done.stderr
+    assert not shell.docker_calls("build") and not shell.docker_calls("run")
