@@ -6,6 +6,8 @@ shows. Positions 2 and later only; the first token is the prefill's.
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,8 @@ FULL = {
     "temperature=0.2": ([67, 65], 3 * MIN_REQUESTS),
 }
 FULL_LENGTH = 8
+# Simulated reports for each planted q and setting; 60 of 60 is a power of at least 95 %, with 95 % confidence.
+POWER_RUNS = int(os.environ.get("DSPINE_E4_POWER_RUNS", "20"))
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +59,10 @@ def test_a_small_sample_is_not_rejected_and_blocks_were_accepted(server, label):
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1500)
 def test_every_setting_at_full_size_passes_with_power(server, capsys):
     settings = [judged(server, label, requests, [prompt], FULL_LENGTH) for label, (prompt, requests) in FULL.items()]
-    found = report(settings, "DSPINE", runs=60, processes=2, alpha=0.01)
+    found = report(settings, "DSPINE", runs=POWER_RUNS, processes=2, alpha=0.01)
     with capsys.disabled():
         print("\nE4, CPU:", "; ".join(found.lines))
         print(
