@@ -109,3 +109,28 @@ def test_bfloat16_logits_are_filtered_in_float32():
     found = target_distribution(logits, info(2), 3, None)
     expected = target_distribution(logits.float(), info(2), 3, None)
     assert found.dtype == torch.float32 and torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("backend, min_p, renormalised", [
+    ("pytorch", False, False), ("pytorch", True, False), ("flashinfer", False, False), ("flashinfer", True, True),
+])  # fmt: skip
+def test_top_p_counts_what_top_k_left_over_for_flashinfer_with_min_p_alone(backend, min_p, renormalised, monkeypatch):
+    """As plain decode does there: SGLang then runs FlashInfer's filters one after the other."""
+    kernel = SimpleNamespace(kernel=SimpleNamespace(sampling_backend=backend))
+    monkeypatch.setattr("sglang.srt.runtime_context.get_exec", lambda: kernel)
+    asked = info(
+        1, temperatures=torch.ones(1, 1), top_ks=torch.tensor([4]), top_ps=torch.tensor([0.82]),
+        min_ps=torch.tensor([0.01]), need_min_p_sampling=min_p,
+    )  # fmt: skip
+    found = target_distribution(FAULT_21.log(), asked, 1, 4)
+    assert (found[0, 0, 3] == 0) == renormalised
+
+
+def test_one_filter_after_the_other_takes_each_row_by_itself():
+    probs = (2 * torch.randn(5, 12, generator=torch.Generator().manual_seed(3))).softmax(-1)
+    found = filter_joint(probs, *limits(5, 4, 0.7, 0.02), 4, sequential=True)
+    for row, law in zip(probs.double().tolist(), found, strict=True):
+        fourth = sorted(row)[-4]
+        left = [p if p >= fourth else 0.0 for p in row]
+        expected = brute_force([p / sum(left) for p in left], 4, 0.7, 0.02)
+        torch.testing.assert_close(law, torch.tensor(expected), rtol=1e-5, atol=1e-7)
