@@ -51,7 +51,7 @@ def brute_force(row: list[float], top_k: int, top_p: float, min_p: float) -> lis
     seed=st.integers(0, 999),
     top_k=st.sampled_from([1, 2, 5, 20, 1 << 30]),
     top_p=st.sampled_from([0.05, 0.5, 0.9, 1.0]),
-    min_p=st.sampled_from([0.0, 0.02, 0.3]),
+    min_p=st.sampled_from([0.0, 0.02, 0.3, 1.0]),
 )
 def test_the_law_is_sglangs_and_the_brute_forces(seed, top_k, top_p, min_p):
     logits = 2 * torch.randn(6, 25, generator=torch.Generator().manual_seed(seed))
