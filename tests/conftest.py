@@ -34,8 +34,6 @@ def pytest_collection_modifyitems(config, items) -> None:
         for item in items:
             if "engines" in item.fixturenames:
                 item.add_marker(pytest.mark.xdist_group("engine"))
-            if "outcomes" in item.fixturenames:  # of one run under Triton's interpreter (tests/support/interpreted.py)
-                item.add_marker(pytest.mark.xdist_group(item.path.parent.as_posix()))
         items.sort(key=lambda item: "engines" not in item.fixturenames)
 
 

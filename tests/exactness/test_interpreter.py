@@ -11,7 +11,7 @@ from ..support.interpreted import facts_of, outcomes_of
 FILE = Path(__file__).with_name("interpreted_kernels.py")
 FACTS = facts_of(FILE)
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("interpreted acceptor")]  # one run has all outcomes
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from ..support.interpreted import facts_of, run_interpreted
 
 FILES = sorted(Path(__file__).parent.glob("*/interpreted.py"))
 FACTS = [f"{file.parent.name}.{test}" for file in FILES for test in facts_of(file)]
+pytestmark = pytest.mark.xdist_group("interpreted kernels")  # one run has all outcomes
 
 
 @pytest.fixture(scope="module")
