@@ -24,6 +24,7 @@ from .backends import draft_attention_backend
 from .ring import require_ring
 
 logger = logging.getLogger(__name__)
+UNFUSED = "SGLANG_DISABLE_SILU_FP4_QUANT_FUSION"  # sglang models/qwen3_5.py
 DEFAULT_MAX_RUNNING_REQUESTS = 48  # SGLang's own default for DFLASH
 
 
@@ -38,6 +39,7 @@ def resolve(args: Any) -> None:
     _window(args, config)
     _draft_precision(args)
     _draft_attention(args)
+    _marlin_input(args)
     if args.max_running_requests is None:
         args.max_running_requests = DEFAULT_MAX_RUNNING_REQUESTS
         logger.info("DSPINE: --max-running-requests not set, using %d", DEFAULT_MAX_RUNNING_REQUESTS)
@@ -167,6 +169,13 @@ def _draft_attention(args: Any) -> None:
     choice = draft_attention_backend(_capability(args.device))
     args.speculative_draft_attention_backend = choice.backend
     logger.info("DSPINE: draft attention backend %s (%s)", choice.backend, choice.reason)
+
+
+def _marlin_input(args: Any) -> None:
+    """SGLang's Qwen3.5 hands down_proj its input in FP4 whichever backend multiplies; Marlin takes BF16 alone, and the
+    first forward would end in "'tuple' object has no attribute 'dtype'"."""
+    if args.fp4_gemm_runner_backend == "marlin" and os.environ.setdefault(UNFUSED, "1") != "1":
+        raise FlagError(f"{UNFUSED}={os.environ[UNFUSED]} with --fp4-gemm-backend marlin: unset it or set it to 1")
 
 
 def _capability(device: str) -> tuple[int, int] | None:

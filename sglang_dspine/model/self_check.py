@@ -62,7 +62,7 @@ def linear_errors(model: Any, weights: Mapping[str, torch.Tensor]) -> Iterator[t
 
 
 def _output_error(module: Any, parts: list[torch.Tensor]) -> float:
-    """Largest |served - x Wᵀ| / |x Wᵀ| over probe rows; infinite if anything is not finite.
+    """Largest |served - x Wᵀ| / |x Wᵀ| over probe rows; infinite if anything is not finite; none for zeros from zeros.
 
     SGLang may pad a layer's input and each of its parts: columns beyond the checkpoint's are not compared.
     """
@@ -74,7 +74,8 @@ def _output_error(module: Any, parts: list[torch.Tensor]) -> float:
     columns = served.split(getattr(module, "output_sizes", [len(part) for part in parts]), dim=-1)
     real = [column[:, : len(part)] for column, part in zip(columns, parts, strict=True)]
     served, expected = torch.cat(real, -1).float(), (x @ torch.cat(parts).T).float()
-    error = ((served - expected).norm(dim=-1) / expected.norm(dim=-1)).max().item()
+    away = (served - expected).norm(dim=-1)
+    error = torch.where(away == 0, 0.0, away / expected.norm(dim=-1)).max().item()
     return error if math.isfinite(error) else math.inf
 
 

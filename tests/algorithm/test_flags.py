@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +34,7 @@ def arguments(draft, **changes):
         "speculative_draft_window_size": None, "_speculative_draft_quantization_explicitly_set": False,
         "speculative_draft_model_quantization": None, "speculative_draft_kv_cache_dtype": None,
         "speculative_draft_attention_backend": None, "speculative_dspark_sps_table_path": None,
-        "device": "cpu", "max_running_requests": None,
+        "device": "cpu", "max_running_requests": None, "fp4_gemm_runner_backend": "auto",
     }  # fmt: skip
     return SimpleNamespace(**{**given, **changes})
 
@@ -118,6 +119,18 @@ def test_a_quantisation_that_was_asked_for_is_kept(draft):
 
 
 @pytest.mark.report(9)
+def test_marlin_is_handed_what_it_can_multiply(draft, monkeypatch):
+    monkeypatch.setenv(flags.UNFUSED, "")  # so that it is put back
+    monkeypatch.delenv(flags.UNFUSED)
+    flags.resolve(arguments(draft))
+    assert flags.UNFUSED not in os.environ
+    flags.resolve(arguments(draft, fp4_gemm_runner_backend="marlin"))
+    assert os.environ[flags.UNFUSED] == "1"
+    monkeypatch.setenv(flags.UNFUSED, "0")
+    with pytest.raises(FlagError, match=f"{flags.UNFUSED}=0 .*unset it"):
+        flags.resolve(arguments(draft, fp4_gemm_runner_backend="marlin"))
+
+
 def test_the_drafts_kv_dtype_is_its_own_unless_given(draft):
     args = arguments(draft, speculative_draft_kv_cache_dtype="bfloat16")
     flags.resolve(args)

@@ -8,7 +8,7 @@
 Commands of less than ten minutes each after the start; every report is OUT/*.json, the end of stdout a table.
 
 E4 compares frequencies with the target's exact conditionals, and 9,000 draws see a law that BF16 rounding moved: its
-two servers compute in float16, which rounds eight times finer, and the head in float32.
+three servers compute in float16, which rounds eight times finer, and the head in float32.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ def servers(out: Path, build: bool = True) -> dict[str, Server]:
         "replay-fine": ["--model-path", DEMO[0], *draft, DEMO[1], *SMALL, *fine, *REPLAY[:-3], "float32", *REPLAY[-2:]],
         "dense-fine": ["--model-path", dense[0], *draft, dense[1], *SMALL, *fine],
     }
-    return {name: Server(name, 30200 + i, args, out) for i, (name, args) in enumerate(table.items())}
+    env = {"SGLANG_MAMBA_CONV_DTYPE": "float16"}  # else BF16, which SGLang cannot mix with float16
+    return {
+        name: Server(name, 30200 + i, args, out, env if name.endswith("fine") else {})
+        for i, (name, args) in enumerate(table.items())
+    }
 
 
 def prompts(folder: Path, ids_below: int | None = None, count: int = 48) -> Path:
@@ -105,7 +109,8 @@ def distributions(out: Path, names: Iterable[str] = ("hybrid", "dense")) -> dict
     """E4 reports; a pilot chooses the prompts whose next tokens can show a wrong q."""
     urls = {name: server.url for name, server in servers(out, build=False).items()}
     settings = [word for setting in E4 for word in ("--setting", setting)]
-    sizes = ["--top", "272", "--vocab-size", "272", "--pilot", "2048", "--keep", "2", "--processes", "6"]
+    sizes = ["--top", "272", "--vocab-size", "272", "--pilot", "2048", "--keep", "2"]
+    sizes += ["--power-runs", "20", "--processes", "4"]
     return {
         f"e4-{name}": [
             *SUITE, "e4", "--url", urls[f"{name}-fine"], "--prompts", str(file), *settings, *sizes,

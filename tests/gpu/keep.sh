@@ -12,7 +12,8 @@ mkdir -p "$from" "$to"
 
 pack() {
     (cd "$from" && find . -maxdepth 1 -type f \( -name '*.json' -o -name '*.txt' -o -name '*.csv' -o -name '*.md' \) \
-        -print0 | tar czf "$to/.results" --null -T - && mv "$to/.results" "$to/results.tgz")
+        -print0 | tar czf "$to/.results" --null -T - || [ $? = 1 ]) && # 1: a file grew meanwhile
+        mv "$to/.results" "$to/results.tgz"
 }
 
 from=$(cd "$from" && pwd) to=$(cd "$to" && pwd)

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from sglang_dspine.algorithm.flags import UNFUSED
 from sglang_dspine.bench.gpu_clock import timed
 
 from .evidence import SUITE, prompts
@@ -91,7 +92,8 @@ def head() -> dict[str, Any]:
 def served(out: Path, pair: Path) -> dict[str, Any]:
     base = ["--model-path", str(pair / "nvfp4" / "target"), *SMALL, *MARLIN]
     draft = ["--speculative-algorithm", "DSPINE", "--speculative-draft-model-path", str(pair / "nvfp4" / "draft")]
-    servers = [Server("plain", 30180, base, out), Server("dspine", 30181, [*base, *draft], out)]
+    unfused = {UNFUSED: "1"}  # which DSPINE sets for itself
+    servers = [Server("plain", 30180, base, out, unfused), Server("dspine", 30181, [*base, *draft], out)]
     try:
         up = start_all(servers, 480)
         results = {server.name: measure(server) for server in up}

@@ -107,6 +107,16 @@ def test_a_wrong_scale_and_numbers_that_are_not_finite_are_errors(factor, expect
 
 
 @torch.no_grad()
+def test_a_layer_of_zeros_may_give_zeros_and_nothing_else():
+    weights = random_tensors(dtype=torch.float32)
+    weights["fc.weight"].zero_()
+    model = served_model(weights)
+    assert dict(linear_errors(model, weights))["fc"] == 0
+    model.fc.weight.data = weights["fc.weight"] + 1e-3
+    assert dict(linear_errors(model, weights))["fc"] == float("inf")
+
+
+@torch.no_grad()
 def test_what_sglang_pads_a_layer_with_is_not_compared():
     weights = random_tensors(dtype=torch.float32)
     model, pad = served_model(weights), torch.nn.functional.pad
