@@ -59,6 +59,12 @@ class AdaptivePolicy:
                 f"DSPINE_WIDTH_POLICY=adaptive needs measured step times, and {self.table.where} holds none; run "
                 "sps-tuning/tune_sps.py on this machine, or set DSPINE_WIDTH_POLICY=table"
             )
+        if not self.widths:
+            raise DSpineError(
+                f"DSPINE_WIDTH_POLICY=adaptive: {self.table.where} has step times for widths "
+                f"{list(self.table.cost.widths)}, none of which this checkpoint's block holds; run "
+                "sps-tuning/tune_sps.py with this checkpoint"
+            )
         missing = [width for width in self.widths if width not in self.table.cost.widths]
         if missing:
             raise DSpineError(
@@ -121,12 +127,15 @@ class AdaptivePolicy:
         if best != choice.width and better and choice.rounds > DWELL:
             if choice.width == 1:
                 self._burst = _Burst(probes=self._burst.probes)  # drafting pays again
-            choice.width, choice.rounds = best, 0
+            choice.width, choice.rounds = best, 1
             self.switches += 1
         return choice.width
 
     def _perhaps_probe(self, batch: int) -> int:
         """1, or a width to draft with because acceptance has not been seen for a burst."""
+        drafting = [width for width in self.widths if width > 1]
+        if not drafting:
+            return 1
         burst = self._burst
         burst.rounds += 1
         if burst.rounds > burst.length and not burst.probing:
@@ -135,4 +144,4 @@ class AdaptivePolicy:
             self._lengths = None
         if not burst.probing:
             return 1
-        return max((width for width in self.widths if width > 1), key=lambda width: self.rate(batch, width), default=1)
+        return max(drafting, key=lambda width: self.rate(batch, width))

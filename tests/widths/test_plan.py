@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sglang_dspine.errors import FlagError
+from sglang_dspine.errors import DSpineError, FlagError
 from sglang_dspine.widths.parse import TableError
 from sglang_dspine.widths.plan import plan_widths
 from sglang_dspine.widths.settings import WidthSettings
@@ -60,3 +60,9 @@ def test_a_table_wider_than_the_block_is_refused_with_the_entry():
 def test_a_table_of_plain_decode_alone_still_leaves_sglang_a_block_of_two():
     plan = plan_widths(DEFAULT, SpsTable((1,), {}), None, 16)
     assert plan.widest == 2 and plan.all_widths == (1,)
+
+
+def test_step_times_of_widths_beyond_the_block_alone_are_refused_by_name():
+    wide = SpsTable((1,), {}, StepCost((1,), (8, 16), ((2.0, 3.0),)), where="sps.json")
+    with pytest.raises(DSpineError, match=r"sps\.json has step times for widths \[8, 16\]"):
+        plan_widths(WidthSettings("adaptive", True), wide, None, 4)
