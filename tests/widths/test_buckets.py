@@ -33,3 +33,7 @@ def test_every_batch_has_a_graph_of_its_width_and_every_graph_a_batch(widths):
         assert all(width_of(b) == width_of(batch) for b in range(batch, padded + 1))
     for width, sizes in found.items():
         assert all(width_of(size) == width for size in sizes)
+
+
+def test_nothing_beyond_sglangs_largest_size_is_captured():
+    assert buckets_by_width(lambda b: (16 if b <= SIZES[-1] + 1 else 8,), SIZES) == {16: SIZES}
