@@ -35,9 +35,7 @@ def find_table(flag: str | None, draft: Path, gpu: str | None, packaged: Path = 
 
 
 def packaged_table(gpu: str | None, packaged: Path = PACKAGED) -> SpsTable | None:
-    """The one that was measured on a GPU of this name."""
-    if gpu is None:
-        return None
+    """The one that was measured on a GPU of this name; none names no GPU."""
     for path in sorted(packaged.glob("sps-*.json")):
         table = load_table(path)
         if table.gpu == gpu:

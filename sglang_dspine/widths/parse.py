@@ -126,7 +126,7 @@ def _whole(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _require(held: bool, where: str, entry: str, found: object, expected: str) -> None:

@@ -27,10 +27,21 @@ WRONG = {
     "a width that is a truth value": (("widths", 0), True, r"widths\[0\] \(batch 1\) is True"),
     "no GPU": (("provenance", "gpu"), "", r"provenance\.gpu"),
     "no provenance": (("provenance",), None, "provenance is None"),
+    "step times that are a list": (("step_ms",), [[20, 21, 22]], r"step_ms is \[\["),
+    "step times with a note": (("step_ms", "note"), "", r"step_ms is .*'note'"),
     "batches that fall": (("step_ms", "batches"), [4, 1], r"step_ms\.batches"),
+    "a batch measured twice": (("step_ms", "batches"), [4, 4], r"step_ms\.batches is \[4, 4\]"),
+    "a batch of 0": (("step_ms", "batches"), [0, 4], r"step_ms\.batches is \[0, 4\]"),
+    "a width and a half": (("step_ms", "widths"), [1, 8.5, 16], r"step_ms\.widths is \[1, 8\.5"),
+    "no measured width": (("step_ms", "widths"), [], r"step_ms\.widths is \[\]"),
     "a row too few": (("step_ms", "ms"), [[1, 2, 3]], r"step_ms\.ms is"),
     "a hole": (("step_ms", "ms", 1), [20.5, 23], r"step_ms\.ms\[1\] \(batch 4\)"),
     "a time of 0": (("step_ms", "ms", 1, 2), 0, r"step_ms\.ms\[1\]\[2\] \(batch 4, width 16\) is 0"),
+    "a time that is a text": (("step_ms", "ms", 0, 1), "21", r"step_ms\.ms\[0\]\[1\] \(batch 1, width 8\) is '21'"),
+    "a time that is not a number": (("step_ms", "ms", 0, 1), float("nan"), r"step_ms\.ms\[0\]\[1\] .* is nan"),
+    "a probability that is a truth value": (("acceptance", 0), True, r"acceptance\[0\] \(position 1\) is True"),
+    "a probability that is not a number": (("acceptance", 0), float("nan"), r"acceptance\[0\] .* is nan"),
+    "no probability": (("acceptance",), [], r"acceptance is \[\]"),
     "a probability above 1": (("acceptance", 1), 1.2, r"acceptance\[1\] \(position 2\) is 1\.2"),
     "an unknown key": (("last_entry",), "batch 8", "'last_entry' is 'unknown'"),
 }  # fmt: skip
@@ -76,6 +87,17 @@ def test_a_width_beyond_the_drafters_block_is_named_with_the_block():
 def test_what_is_rendered_is_read_back_the_same():
     table = parse_table(GOOD, "t")
     assert parse_table(json.loads(json.dumps(render_table(table))), "t") == table
+
+
+def test_a_table_of_widths_alone_is_read_back_the_same_too():
+    raw = {key: GOOD[key] for key in ("version", "widths", "provenance")}
+    table = parse_table(raw, "t")
+    assert table.cost is None and table.acceptance == () and parse_table(render_table(table), "t") == table
+
+
+def test_one_position_is_enough_and_it_may_never_or_always_be_accepted():
+    for acceptance in ([1, 0], [0.5]):
+        assert parse_table(changed(("acceptance",), acceptance), "t").acceptance == tuple(acceptance)
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", "3"])
