@@ -100,6 +100,11 @@ def test_one_position_is_enough_and_it_may_never_or_always_be_accepted():
         assert parse_table(changed(("acceptance",), acceptance), "t").acceptance == tuple(acceptance)
 
 
+def test_the_widest_block_and_a_round_of_half_a_millisecond_are_read():
+    assert parse_table(changed(("widths",), [64]), "t").width_of(1) == 64
+    assert parse_table(changed(("step_ms", "ms", 0, 0), 0.5), "t").cost(1, 1) == 0.5
+
+
 @pytest.mark.parametrize("text", [None, "{", "[]", "3"])
 def test_a_file_that_is_no_table_is_named(tmp_path, text):
     path = tmp_path / "sps.json"

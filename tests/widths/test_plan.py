@@ -66,3 +66,8 @@ def test_step_times_of_widths_beyond_the_block_alone_are_refused_by_name():
     wide = SpsTable((1,), {}, StepCost((1,), (8, 16), ((2.0, 3.0),)), where="sps.json")
     with pytest.raises(DSpineError, match=r"sps\.json has step times for widths \[8, 16\]"):
         plan_widths(WidthSettings("adaptive", True), wide, None, 4)
+
+
+def test_adaptive_on_a_table_without_step_times_is_refused_with_the_way_out():
+    with pytest.raises(DSpineError, match=r"sps\.json holds none; run .*tune_sps\.py"):
+        plan_widths(WidthSettings("adaptive", True), TABLE, None, 16)

@@ -20,3 +20,9 @@ def test_the_table_decides_unless_told_otherwise():
 def test_a_word_that_means_nothing_is_refused_with_what_would(name, value):
     with pytest.raises(FlagError, match="expected"):
         WidthSettings.read({name: value})
+
+
+def test_a_server_reads_its_own_environment(monkeypatch):
+    monkeypatch.setenv("DSPINE_WIDTH_POLICY", "fixed")
+    monkeypatch.setenv("DSPINE_WIDTHS", "4")
+    assert WidthSettings.read() == WidthSettings("fixed", True, (4,))
