@@ -8,8 +8,9 @@ import pytest
 
 from sglang_dspine.widths.acceptance import expected_length
 from sglang_dspine.widths.adaptive import DWELL, FIRST_BURST, LONGEST_BURST, PROBE, AdaptivePolicy
+from sglang_dspine.widths.table import SpsTable
 
-from .test_adaptive import TABLE, WIDTHS, step_ms
+from .test_adaptive import COST, TABLE, WIDTHS, step_ms
 
 BATCH = 4
 PROBED = PROBE // BATCH  # rounds of a probe
@@ -92,10 +93,16 @@ def test_rates_are_those_of_the_acceptance_it_reports_in_every_round():
     policy = AdaptivePolicy(TABLE, WIDTHS)
     for accepted in (ALL, NONE):
         for _ in range(2 * FIRST_BURST):
-            play(policy, 1, accepted)
-            profile = policy.report()["acceptance"]
-            assert len(profile) == max(WIDTHS) - 1
-            assert policy.rate(BATCH, 8) == pytest.approx(expected_length(profile, 8) / step_ms(BATCH, 8), rel=1e-3)
+            width = policy.choose(BATCH)  # which a probe precedes by forgetting
+            exact = policy._acceptance.profile
+            assert policy.report()["acceptance"] == pytest.approx(exact, abs=1e-4) and len(exact) == max(WIDTHS) - 1
+            assert policy.rate(BATCH, 8) == pytest.approx(expected_length(exact, 8) / step_ms(BATCH, 8), rel=1e-9)
+            policy.note(BATCH, width, [min(accepted, width - 1)] * BATCH)
+
+
+def test_where_drafting_never_paid_the_first_burst_comes_first():
+    policy = AdaptivePolicy(SpsTable((16,), cost=COST, acceptance=(0.02,)), WIDTHS)
+    assert runs(play(policy, FIRST_BURST + PROBED, NONE)) == [FIRST_BURST, PROBED]
 
 
 def test_the_report_counts_rounds_by_width_and_changes_of_width():
