@@ -72,6 +72,9 @@ def distribution(
     keep: Annotated[int, typer.Option(min=1, help="Prompts chosen by the pilot.")] = 6,
     top: Annotated[int, typer.Option(help="Logprobs per row, without a control; never above the vocabulary.")] = 64,
     vocab_size: Annotated[int | None, typer.Option(help="Closes the law's tail when temperature > 1.")] = None,
+    rounding: Annotated[
+        float, typer.Option(min=0, help="Of a log-probability on a GPU: rows whose cut hangs on it are left out.")
+    ] = 0.0,
     power_runs: Annotated[int, typer.Option(min=1, help="Simulated reports per planted fault.")] = 100,
     concurrency: Concurrency = 32,
     processes: Annotated[int, typer.Option(min=1, help="For the simulation of the power.")] = 1,
@@ -83,7 +86,7 @@ def distribution(
     from sglang_dspine.exactness.served_setting import Plan, judge_setting
 
     def run() -> Report:
-        plan = Plan(requests, length, pilot, keep, top, vocab_size)
+        plan = Plan(requests, length, pilot, keep, top, vocab_size, rounding)
         server = Endpoint(url, concurrency=concurrency, api_key=api_key)
         control = None if control_url is None else Endpoint(control_url, concurrency=concurrency, api_key=api_key)
         ids = to_ids(read_prompts(prompts), server)

@@ -25,6 +25,10 @@ class Laws:
     probs: np.ndarray  # [S, C] float64
     rest: np.ndarray  # [S] float64, mass of all unlisted tokens together
 
+    def take(self, rows: np.ndarray) -> Laws:
+        """The laws of some cells, in their order."""
+        return Laws(self.ids[rows], self.probs[rows], self.rest[rows])
+
     @staticmethod
     def stack(rows: list[tuple[np.ndarray, np.ndarray, float]]) -> Laws:
         """Pad rows of (ids, probs, rest) to one table."""
@@ -57,7 +61,7 @@ def law_from_logprobs(
     ids, lp = np.asarray(ids)[ranked], np.asarray(logprobs, np.float64)[ranked]
     if sampling.temperature == 0:
         return ids[:1], np.ones(1), 0.0
-    low, high = _tail_weight(lp, sampling.temperature, vocab_size)
+    low, high = tail_weight(lp, sampling.temperature, vocab_size)
     weights = np.exp(lp / sampling.temperature)
     tail = (low + high) / 2
     kept = keep_ranked(np.append(weights, tail) / (weights.sum() + tail), sampling, order)  # the tail as one token
@@ -94,7 +98,7 @@ def _demand_enough(
         )
 
 
-def _tail_weight(lp: np.ndarray, temperature: float, vocab_size: int | None) -> tuple[float, float]:
+def tail_weight(lp: np.ndarray, temperature: float, vocab_size: int | None) -> tuple[float, float]:
     """Bounds of sum(p ** (1 / T)) over the unlisted tokens; none of them is likelier than the last listed one."""
     mass = max(0.0, 1.0 - float(np.exp(lp).sum()))
     unlisted = None if vocab_size is None else vocab_size - len(lp)

@@ -36,6 +36,7 @@ class Setting:
     reference: list[Test]  # position 1, which no draft decides: does the reference itself hold?
     workload: Workload  # what the power is simulated on
     against: str  # "law" or "control"
+    left_out: float = 0.0  # share of the tokens drawn whose law hangs on rounding
 
 
 def against_law(
@@ -45,11 +46,13 @@ def against_law(
     first_laws: Laws,
     accepted_length: float | None = None,
     family: Family = USUAL,
+    first: Samples | None = None,
 ) -> Setting:
-    """Judge a setting against exact conditionals; `laws` of cells_of(samples), `first_laws` of position 1."""
+    """Judge a setting against exact conditionals; `laws` of cells_of(samples), `first_laws` of position 1 of `first`,
+    which is that of the samples unless some of it is not to be judged."""
     cells = cells_of(samples)
     tests = judge_against_law(samples, lambda _: laws, family, f"{label}: ")
-    first = Samples(samples.prompt, samples.tokens[:, :1])
+    first = first or Samples(samples.prompt, samples.tokens[:, :1])
     reference = judge_against_law(first, lambda _: first_laws, family, f"{label}: first token, ", first=1)
     workload = observed(cells, laws, samples, accepted_length=accepted_length)
     return Setting(label, len(samples), tests, reference, workload, "law")
@@ -93,6 +96,9 @@ def report(
             f"the reference does not hold for the first token ({len(reference.rejections)} rejections), which no draft "
             "decides: these laws or this control are not this server's target"
         )
+    out = max((s.left_out for s in settings), default=0.0)
+    if out:
+        lines.append(f"left out because rounding decides what a cut keeps: at most {out:.1%} of a setting's tokens")
     if weakest < ENOUGH:
         lines.append(f"power below {ENOUGH:.0%}: sample more, or prompts whose next tokens are less certain")
     if small:
@@ -108,6 +114,7 @@ def report(
         "smallest_corrected_p": outcome.smallest,
         "weakest_power": weakest,
         "requests": {s.label: s.requests for s in settings},
+        "left_out": {s.label: s.left_out for s in settings},
     }
     passed = not outcome.rejections and not reference.rejections and weakest >= ENOUGH
     return Report("E4", subject, passed, tuple(lines), (_likeliest_wrong(outcome), power_table), facts)

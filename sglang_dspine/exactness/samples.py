@@ -23,6 +23,11 @@ class Samples:
         """These sequences, then the other's."""
         return Samples(np.concatenate([self.prompt, other.prompt]), np.concatenate([self.tokens, other.tokens]))
 
+    def ended_before(self, cells: Cells, dropped: np.ndarray) -> Samples:
+        """Each sequence up to its first token that was drawn in a cell of the mask `dropped` [S]."""
+        out = (cells.cell_of >= 0) & dropped[cells.cell_of]
+        return Samples(self.prompt, np.where(np.logical_or.accumulate(out, axis=1), -1, self.tokens))
+
 
 @dataclass(frozen=True)
 class Cells:

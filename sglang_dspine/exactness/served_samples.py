@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sglang_dspine.errors import DSpineError
+from sglang_dspine.exactness.cuts import cut_is_open
 from sglang_dspine.exactness.endpoint import Endpoint, TopRow
 from sglang_dspine.exactness.filters import Order, Sampling
 from sglang_dspine.exactness.laws import Laws, law_from_logprobs
@@ -41,18 +42,15 @@ def draw(
     return Samples(np.arange(requests) % len(prompts), tokens), mean
 
 
-def laws_of_cells(
+def rows_of_cells(
     endpoint: Endpoint,
     prompts: Sequence[Sequence[int]],
     cells: Cells,
-    sampling: Sampling,
     *,
     top: int,
-    vocab_size: int | None = None,
-    order: Order = "joint",
     progress: Callable[[], None] = lambda: None,
-) -> Laws:
-    """Law of every cell from teacher-forced rows of the target; one re-score serves all prefixes of a sequence."""
+) -> list[TopRow]:
+    """Teacher-forced row of the target for every cell; one re-score serves all prefixes of a sequence."""
     wanted: list[Node] = list(zip(cells.prompt.tolist(), cells.prefix, strict=True))
     rows: dict[Node, TopRow] = {}
 
@@ -67,7 +65,22 @@ def laws_of_cells(
 
     for found in endpoint.map(score, deepest(wanted)):
         rows |= found
-    return Laws.stack([_law(rows[node], sampling, vocab_size, order) for node in wanted])
+    return [rows[node] for node in wanted]
+
+
+def laws_of_rows(
+    rows: Sequence[TopRow], sampling: Sampling, *, vocab_size: int | None = None, order: Order = "joint"
+) -> Laws:
+    """Law of every row."""
+    return Laws.stack([law_from_logprobs(*_columns(row), sampling, order=order, vocab_size=vocab_size) for row in rows])
+
+
+def open_rows(
+    rows: Sequence[TopRow], sampling: Sampling, rounding: float, *, vocab_size: int | None = None
+) -> np.ndarray:
+    """Mask [S] of the rows that rounding may cut elsewhere."""
+    found = [cut_is_open(_columns(row)[0], sampling, rounding, vocab_size=vocab_size) for row in rows]
+    return np.array(found, bool)
 
 
 def deepest(nodes: Sequence[Node]) -> list[Node]:
@@ -81,8 +94,8 @@ def deepest(nodes: Sequence[Node]) -> list[Node]:
     return kept
 
 
-def _law(row: TopRow, sampling: Sampling, vocab_size: int | None, order: Order) -> tuple[np.ndarray, np.ndarray, float]:
+def _columns(row: TopRow) -> tuple[np.ndarray, np.ndarray]:
     logprobs, ids = np.array([lp for lp, _ in row]), np.array([token for _, token in row])
     if not np.isfinite(logprobs[0]):
         raise DSpineError("a re-scored row has no finite logprob; expected the target's row")
-    return law_from_logprobs(logprobs, ids, sampling, order=order, vocab_size=vocab_size)
+    return logprobs, ids

@@ -57,7 +57,7 @@ def laws_of(workload: Workload, cells: Cells, states: np.ndarray) -> Laws:
     drawn = cells.cell_of[:, 1:] >= 0
     state_of[cells.cell_of[:, 1:][drawn]] = states[drawn]
     ranked = workload.ranked
-    return Laws(ranked.ids[state_of], ranked.probs[state_of], ranked.rest[state_of])
+    return ranked.take(state_of)
 
 
 def synthetic(
@@ -113,7 +113,7 @@ def observed(
     unlisted = int(max(samples.tokens.max(), laws.ids.max())) + 1  # the rest is drawn as a token no law lists
     names = np.concatenate([laws.ids, np.full((len(laws.ids), 1), unlisted)], axis=1)
     first = np.array([prefix[0] for prefix in cells.prefix])
-    return Workload(Automaton(law, child, start), q, cells.prompt, laws, names, first, len(samples), length, proposals)
+    return Workload(Automaton(law, child, start), q, cells.prompt, laws, names, first, len(start), length, proposals)
 
 
 def drafter(law: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:

@@ -55,3 +55,16 @@ def test_frequencies_rank_the_commonest_first():
     assert laws.ids.tolist() == [[3, 0]]
     np.testing.assert_allclose(laws.probs, [[0.5, 0.25]])
     np.testing.assert_allclose(laws.rest, [0.25])
+
+
+def test_a_sequence_ends_before_its_first_dropped_cell():
+    samples = samples_of([(0, [1, 2, 3]), (0, [1, 3, 3]), (1, [1, 2, 0])])
+    cells = cells_of(samples)
+    dropped = np.array(
+        [prefix == (1, 2) and prompt == 0 for prompt, prefix in zip(cells.prompt, cells.prefix, strict=True)]
+    )
+    assert samples.ended_before(cells, dropped).tokens.tolist() == [[1, 2, -1, -1], [1, 3, 3, -1], [1, 2, 0, -1]]
+    first = np.array(
+        [prefix == (1,) and prompt == 0 for prompt, prefix in zip(cells.prompt, cells.prefix, strict=True)]
+    )
+    assert samples.ended_before(cells, first).tokens[:, :2].tolist() == [[1, -1], [1, -1], [1, 2]]

@@ -15,12 +15,13 @@ from sglang_dspine.exactness.filters import Sampling, target_law
 from sglang_dspine.exactness.sampled_report import against_control, against_law, report
 from sglang_dspine.exactness.samples import Samples, cells_of
 from sglang_dspine.exactness.served_rows import accepted_before, compare_row, served_rows
-from sglang_dspine.exactness.served_samples import deepest, draw, laws_of_cells
+from sglang_dspine.exactness.served_samples import deepest, draw, laws_of_rows, rows_of_cells
 from sglang_dspine.exactness.served_setting import Plan, judge_setting
 
 from .stub_server import VOCAB, Stub, serving, target_row
 
 PROMPTS = [[1, 2], [3, 4]]
+ROUNDED = [[i, j] for i in range(4) for j in range(5)]
 NUCLEUS = Sampling(top_k=4, top_p=0.8)
 
 
@@ -34,7 +35,7 @@ def e4(stub, sampling, requests=700, control=None):
             return against_control("", samples, plain, accepted)
         first = cells_of(Samples(samples.prompt, samples.tokens[:, :1]), 1)
         laws, first_laws = (
-            laws_of_cells(server, PROMPTS, cells, sampling, top=VOCAB, vocab_size=VOCAB)
+            laws_of_rows(rows_of_cells(server, PROMPTS, cells, top=VOCAB), sampling, vocab_size=VOCAB)
             for cells in (cells_of(samples), first)
         )
     return against_law("", samples, laws, first_laws, accepted)
@@ -67,11 +68,28 @@ def test_a_report_without_power_does_not_pass():
     assert any(line.startswith("power below 95%") for line in found.lines)
 
 
+def test_rows_whose_cut_hangs_on_rounding_are_left_out_and_counted():
+    def judged(rounding, requests=400):
+        plan = Plan(requests, 3, top=VOCAB, vocab_size=VOCAB, rounding=rounding)
+        with serving(Stub(decode_noise=0.02)) as url:
+            return report([judge_setting(Endpoint(url), None, ROUNDED, NUCLEUS, "", plan)], "", runs=2)
+
+    strict, loose = judged(0.0), judged(0.08)
+    assert strict.facts["rejections"] > 0 and strict.facts["left_out"] == {"": 0}
+    assert loose.facts["rejections"] == 0 and 0 < loose.facts["left_out"][""] < 0.9
+    assert any("rounding decides" in line for line in loose.lines)
+
+
+def test_where_every_cut_hangs_on_rounding_nothing_is_judged():
+    with serving(Stub()) as url, pytest.raises(DSpineError, match="every cut hangs on a rounding of 9"):
+        judge_setting(Endpoint(url), None, PROMPTS, NUCLEUS, "x", Plan(20, 3, top=VOCAB, vocab_size=VOCAB, rounding=9))
+
+
 def test_laws_are_those_of_the_targets_rows():
     samples = Samples(np.array([0, 0, 1]), np.array([[5, 6, 7], [5, 8, 7], [9, 6, 1]]))
     cells = cells_of(samples)
     with serving(Stub()) as url:
-        laws = laws_of_cells(Endpoint(url), PROMPTS, cells, NUCLEUS, top=8, vocab_size=VOCAB)
+        laws = laws_of_rows(rows_of_cells(Endpoint(url), PROMPTS, cells, top=8), NUCLEUS, vocab_size=VOCAB)
     for s in range(len(cells)):
         expected = target_law(target_row([*PROMPTS[cells.prompt[s]], *cells.prefix[s]]), NUCLEUS)
         listed = laws.ids[s] >= 0
