@@ -12,8 +12,8 @@ from sglang_dspine.draft.block import prepare_block
 MASK, WIDTH = 259, 16
 
 
-@pytest.fixture
-def block():
+@pytest.fixture(params=[torch.tensor([7, 120, 1]), None], ids=["", "no lengths on the host"])
+def block(request):
     table = torch.arange(4 * 200, dtype=torch.int32).view(4, 200) + 1000  # slot of every position of four requests
     planned = {}
     runner = SimpleNamespace(
@@ -21,11 +21,13 @@ def block():
         kv_index_translator=SimpleNamespace(plan=lambda **given: planned.update(given) or "plan"),
     )
     batch = SimpleNamespace(
-        seq_lens=torch.tensor([7, 120, 1]), seq_lens_cpu=torch.tensor([7, 120, 1]),
+        seq_lens=torch.tensor([7, 120, 1]), seq_lens_cpu=request.param,
         req_pool_indices=torch.tensor([2, 0, 3]),
     )  # fmt: skip
-    draft_input = SimpleNamespace(bonus_tokens=torch.tensor([11, 12, 13]), nxt_kv_lens_cpu=None)
-    return prepare_block(batch, draft_input, runner, WIDTH, MASK), table, planned
+    draft_input = SimpleNamespace(bonus_tokens=torch.tensor([11, 12, 13]), nxt_kv_lens_cpu=torch.tensor([16, 128, 16]))
+    made = prepare_block(batch, draft_input, runner, WIDTH, MASK)
+    planned["host"] = draft_input.nxt_kv_lens_cpu if request.param is None else request.param
+    return made, table, planned
 
 
 @pytest.mark.report(11)
@@ -47,4 +49,5 @@ def test_slots_are_those_of_the_positions_in_the_requests_own_rows(block):
     assert made.cache_loc.tolist() == expected
     assert planned["write_virtual"].tolist() == [slot for row in expected for slot in row]
     assert planned["read_extent"] == WIDTH
+    assert planned["seq_lens_cpu"] is planned["host"], "the committed lengths, else the reserved ones"
     assert made.plan == "plan"

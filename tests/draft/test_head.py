@@ -60,6 +60,13 @@ def test_rows_added_behind_the_vocabulary_are_no_candidates_either():
     assert len(TargetHead(lm_head(weight, shard_indices=shard), VOCAB).weight) == VOCAB
 
 
+@pytest.mark.parametrize(("start", "owned"), [(0, 64), (64, 3), (128, 0)])
+def test_a_rank_owns_its_rows_of_the_vocabulary_and_no_added_ones(start, owned):
+    shard = SimpleNamespace(org_vocab_start_index=start, num_org_elements=64)
+    head = TargetHead(lm_head(random(64, HIDDEN), shard_indices=shard), VOCAB)
+    assert (head.start, head.local_vocab, len(head.weight)) == (start, owned, owned)
+
+
 def test_score_rows_are_the_heads_own():
     weight = random(VOCAB, HIDDEN).bfloat16()
     ids = torch.tensor([[3, 66], [0, 3]])
