@@ -18,6 +18,7 @@ from sglang_dspine.exactness.endpoint import Endpoint, EndpointError
 from sglang_dspine.exactness.report import Report, Table
 
 SHOWN = 20  # offending tokens listed
+ENOUGH_TO_VARY = 100  # tokens of several prompts among which a sound target writes two that differ
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,11 @@ def run_arm(endpoint: Endpoint, prompts: Sequence[Sequence[int]], params: dict, 
     tokens = [t for found, _ in results for t in found]
     if not tokens:
         raise EndpointError(f"{endpoint.url}: no prompt produced a token; nothing to audit")
+    if len(prompts) > 1 and len(tokens) >= ENOUGH_TO_VARY and len({t.token for t in tokens}) == 1:
+        raise EndpointError(
+            f"{endpoint.url}: all {len(tokens)} tokens are token {tokens[0].token}; expected a text. Its weights or "
+            "their kernels are broken, and nothing can be audited"
+        )
     return Arm(tokens, sum(lengths) / len(lengths) if lengths else None)
 
 

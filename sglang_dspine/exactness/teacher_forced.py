@@ -24,6 +24,7 @@ QUANTILES = (0.5, 0.9, 0.99, 0.999)
 MIN_ROWS = 400  # of a bin: its median and its 0.9 quantile are then known well enough for the factor to mean something
 MIN_BEYOND = 40  # rows that must lie beyond a quantile for it to be compared
 FLOOR = 1e-6  # deltas are float32 logprobs: differences of their last digits say nothing
+FLAT = 0.5  # share of rows without a most probable token from which on a target says nothing
 RARE = 1e-3  # chance of honest rows beyond the control's largest delta, in one report
 
 
@@ -79,6 +80,7 @@ def rows_from_logits(
 
 def compare(test: Rows, control: Rows | None, subject: str, factor: float = FACTOR) -> Report:
     """The verdict on DSPINE's rows, given plain decode's."""
+    _demand_sense(test, subject)
     if control is None:
         line = f"no control: the largest of {len(test)} deltas is {test.delta.max(initial=0):.3g}, only 0 passes"
         return Report("E2", subject, bool((test.delta <= 0).all()), (line,))
@@ -111,6 +113,16 @@ def compare(test: Rows, control: Rows | None, subject: str, factor: float = FACT
     )
     passed = not wide and not unlikely and bad_flips == 0
     return Report("E2", subject, passed, lines, (table, _all_quantiles(test, control)), _facts(test, control, worst))
+
+
+def _demand_sense(rows: Rows, subject: str) -> None:
+    """A target whose rows are all alike, broken kernels say, would agree with itself whatever speculation does."""
+    tied = int((rows.margin == 0).sum())
+    if tied > FLAT * len(rows):
+        raise DSpineError(
+            f"{subject}: in {tied} of {len(rows)} rows the two best tokens are equally probable; expected a target "
+            "that prefers one. Read what it writes: its weights or their kernels are broken"
+        )
 
 
 def pairs(test: Rows, control: Rows) -> Iterator[tuple[str, Rows, Rows]]:

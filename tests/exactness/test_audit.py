@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -70,6 +71,13 @@ def test_a_tie_is_a_top_1_and_a_row_without_a_number_is_not():
     tie, nan = Token(0, 1, 5, 5, 0.0), Token(0, 2, 6, 7, float("inf"))
     assert judge(Arm([tie], None), None, "").passed
     assert not judge(Arm([tie, nan], None), Arm([Token(0, 1, 1, 2, 9.0)], None), "").passed
+
+
+def test_a_target_that_writes_one_token_for_everything_is_refused():
+    with serving(Stub(law=lambda row, sampling: np.eye(VOCAB)[0])) as url:
+        with pytest.raises(EndpointError, match="all 120 tokens are token 0"):
+            audit(Endpoint(url), PROMPTS, max_new_tokens=40)
+        assert not audit(Endpoint(url), PROMPTS[:1], max_new_tokens=40).passed
 
 
 def test_the_last_id_of_the_vocabulary_is_scored():

@@ -139,6 +139,15 @@ def test_without_a_control_only_zero_passes():
     assert not compare(Rows(zero.position, np.full(n, 1e-9), zero.margin, zero.flipped), None, "").passed
 
 
+def test_a_target_that_prefers_no_token_is_no_target():
+    n = 900
+    flat = Rows(np.ones(n, int), np.zeros(n), np.zeros(n), np.zeros(n, bool))
+    with pytest.raises(DSpineError, match="900 of 900 rows the two best tokens are equally probable"):
+        compare(flat, flat, "here")
+    few = Rows(flat.position, flat.delta, (np.arange(n) % 20 > 0).astype(float), flat.flipped)
+    assert compare(few, few, "").passed
+
+
 def test_too_few_rows_are_refused():
     rng = np.random.default_rng(0)
     with pytest.raises(DSpineError, match="too few to compare"):

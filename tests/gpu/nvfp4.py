@@ -3,9 +3,9 @@
     python -m tests.gpu.nvfp4 OUT [PAIR]     PAIR: OUT of `python -m demo.nvfp4`; without it only the head
 
 Head: 248,320 x 5,120, random, in ModelOpt's layout through SGLang's own linear method: candidates beside those of the
-dequantised rows, time and memory beside a BF16 head. Served: plain decode and DSPINE on the NVFP4 target with its FP8
-KV cache, the accepted length, and the E2 suite between both. The first product compiles SGLang's Marlin kernel, which
-takes minutes. Exit status 0: everything held.
+dequantised rows, time and memory beside a BF16 head. Layers: the product at each shape of the pair. Served: plain
+decode and DSPINE on the NVFP4 target with its FP8 KV cache, the accepted length, and E2 between both. The first
+product compiles SGLang's Marlin kernel, which takes minutes. Exit status 0: everything held.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 
 from sglang_dspine.algorithm.flags import UNFUSED
 from sglang_dspine.bench.gpu_clock import timed
@@ -31,8 +32,8 @@ MARLIN = ["--fp4-gemm-backend", "marlin", "--quantization", "modelopt_fp4"]
 NEAR = 0.02  # of a row's largest score: two candidates closer than this may change places
 
 
-def marlin_head() -> tuple[Any, Any, torch.Tensor]:
-    """A layer as SGLang leaves it after loading, its method, and the rows it stands for, [V, H] BF16."""
+def marlin_layer(out: int, width: int, part: int = 8192) -> tuple[Any, Any, torch.Tensor]:
+    """A layer as SGLang leaves it after loading, its method, and the rows it stands for, [out, width] BF16."""
     from sglang.srt.layers.quantization import fp4_utils
     from sglang.srt.layers.quantization.modelopt_quant import ModelOptFp4Config, ModelOptFp4LinearMethod
 
@@ -41,19 +42,35 @@ def marlin_head() -> tuple[Any, Any, torch.Tensor]:
     fp4_utils.FP4_GEMM_RUNNER_BACKEND = fp4_utils.Fp4GemmRunnerBackend("marlin")
     method = ModelOptFp4LinearMethod(ModelOptFp4Config(True, "auto", 16, []))
     layer = torch.nn.Module()
-    method.create_weights(layer, HIDDEN, [VOCAB], HIDDEN, VOCAB, torch.bfloat16, weight_loader=lambda *_: None)
-    rows = torch.empty(VOCAB, HIDDEN, dtype=torch.bfloat16)
-    packed, scales, scale, part = nvfp4_parts(8192, HIDDEN)
-    for start in range(0, VOCAB, 8192):  # one random part, its rows rolled along: quick to make, no two rows alike
-        n, shift = min(8192, VOCAB - start), start // 8192
+    method.create_weights(layer, width, [out], width, out, torch.bfloat16, weight_loader=lambda *_: None)
+    rows = torch.empty(out, width, dtype=torch.bfloat16)
+    packed, scales, scale, values = nvfp4_parts(min(part, out), width)
+    for start in range(0, out, part):  # one random part, its rows rolled along: quick to make, no two rows alike
+        n, shift = min(part, out - start), start // part
         layer.weight.data[start : start + n] = packed.roll(8 * shift, 1)[:n]
         layer.weight_scale.data[start : start + n] = scales.roll(shift, 1)[:n]
-        rows[start : start + n] = part.roll(16 * shift, 1)[:n].to(torch.bfloat16)
+        rows[start : start + n] = values.roll(16 * shift, 1)[:n].to(torch.bfloat16)
     layer.weight_scale_2.data.fill_(scale)
     layer.input_scale.data.fill_(1.0)
     layer.cuda()
     method.process_weights_after_loading(layer)
     return layer, method, rows.cuda()
+
+
+@torch.inference_mode()
+def layers(target: Path) -> dict[str, float]:
+    """Relative error of the product for the shape of each quantised tensor of a checkpoint, random numbers."""
+    with safe_open(target / "model.safetensors", "pt") as file:
+        slices = {name: file.get_slice(name) for name in file.keys() if name.endswith(".weight")}  # noqa: SIM118
+        shapes = {tuple(s.get_shape()): name for name, s in slices.items() if s.get_dtype() == "U8"}
+    errors = {}
+    for (out, half), name in sorted(shapes.items()):
+        layer, method, rows = marlin_layer(out, 2 * half)
+        x = torch.randn(5, 2 * half, dtype=torch.bfloat16, device="cuda")
+        exact = x.float() @ rows.float().T
+        errors[f"{out} x {2 * half}"] = ((method.apply(layer, x).float() - exact).norm() / exact.norm()).item()
+        print(f"layer of {out} x {2 * half} ({name}): relative error {errors[f'{out} x {2 * half}']:.2e}", flush=True)
+    return errors
 
 
 def agreement(scores: torch.Tensor, exact: torch.Tensor) -> tuple[int, int]:
@@ -67,7 +84,7 @@ def agreement(scores: torch.Tensor, exact: torch.Tensor) -> tuple[int, int]:
 @torch.inference_mode()
 def head() -> dict[str, Any]:
     begin, before = time.monotonic(), torch.cuda.memory_allocated()
-    layer, method, rows = marlin_head()
+    layer, method, rows = marlin_layer(VOCAB, HIDDEN)
     held = sum(t.nbytes for t in [*layer.parameters(), *layer.buffers()])
     found: dict[str, Any] = {"rows": {}, "bytes": held, "bf16_bytes": rows.nbytes}
     for n in ROWS:
@@ -115,9 +132,11 @@ def main(out: Path, pair: Path | None) -> int:
     found: dict[str, Any] = {"head": head()}
     torch.cuda.empty_cache()
     if pair is not None:
+        found["layers"] = layers(pair / "nvfp4" / "target")
         found["served"] = served(out, pair)
     (out / "nvfp4.json").write_text(json.dumps(found) + "\n")
     right = all(row["far"] == 0 for row in found["head"]["rows"].values())
+    right &= all(error < 0.02 for error in found.get("layers", {}).values())
     return 0 if right and (pair is None or found["served"]["e2"] == 0) else 1
 
 
