@@ -11,13 +11,14 @@ import torch
 
 # Imported before `get_parallel` is replaced, as in test_head.py
 from sglang.srt import runtime_context
+from sglang.srt.distributed import communication_op
 from sglang.srt.layers import logits_processor  # noqa: F401
 from sglang.srt.speculative import dflash_utils  # noqa: F401
 
 from sglang_dspine.draft import head as head_module
 from sglang_dspine.draft.head import TargetHead
 from sglang_dspine.draft.proposer import Proposer
-from sglang_dspine.draft.ranks import best_of_ranks
+from sglang_dspine.draft.ranks import best_of_ranks, served_ranks
 from sglang_dspine.draft.table import TransitionTable
 from sglang_dspine.kernels.head_share.naive import Share
 from sglang_dspine.model.bridge import Bridge
@@ -185,3 +186,14 @@ def test_three_sixteen_bit_numbers_carry_a_dot_exactly():
         share.own[..., part] = rest
         rest = rest - share.own[..., part].float()
     assert torch.equal(share.given(share.payload).own, own)
+
+
+def test_the_ranks_are_sglangs_and_one_rank_has_none(monkeypatch):
+    monkeypatch.setattr(communication_op, "tensor_model_parallel_all_gather", lambda t, dim: torch.cat([t, t + 1], dim))
+    monkeypatch.setattr(communication_op, "tensor_model_parallel_all_reduce", lambda t: 2 * t)
+    assert served_ranks() is None
+    monkeypatch.setattr(runtime_context, "get_parallel", lambda: SimpleNamespace(tp_size=2))
+    ranks = served_ranks()
+    assert ranks.size == 2
+    assert ranks.gather(torch.tensor([[1], [5]])).tolist() == [[1, 2], [5, 6]]
+    assert ranks.total(torch.tensor([3])).tolist() == [6]
