@@ -112,3 +112,14 @@ def test_states_thrown_out_under_pressure_cost_cached_tokens_and_no_text(server)
     for ids, text in zip(prompts[:4], first, strict=False):
         assert_greedy(pair.target, ids, text)
     assert 0 in cached, "nothing was thrown out"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("drafting", [True, False])
+def test_a_prompt_that_ends_on_the_grid_has_no_state_to_resume_from_with_a_drafter_or_without(engines, drafting):
+    """SGLang's own: of a chunk only the last state on the grid is kept, and a prompt's last token is never cached."""
+    pair, prompts = pairs.demo(), held_out_code(2, 3 * GRID)
+    engine = (pair.served if drafting else pair.plain)(engines, **EXTRA_BUFFER)
+    send(engine, prompts)
+    assert [out.cached_tokens for out in send(engine, prompts)] == [0, 0]
+    assert [out.cached_tokens for out in send(engine, [[*ids, 10] for ids in prompts])] == [3 * GRID] * 2
