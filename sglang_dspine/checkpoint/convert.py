@@ -17,7 +17,7 @@ from .examine import Examination, examine_headers
 from .expected import is_fp8_linear, stored_tensors
 from .fp8 import Rounding, quantise_rows
 from .layouts import SCALE_SUFFIX, Layout
-from .manifest import MANIFEST, file_entry, render_manifest, text_entry
+from .manifest import MANIFEST, check_manifest, file_entry, render_manifest, text_entry
 from .parts import part_bytes
 from .read import iter_examined
 from .staging import staging, write_text
@@ -66,10 +66,11 @@ def convert(
 
     Memory: one tensor and 0.2 GB. The folder appears when it is complete.
     Raises:
-        CheckpointError: the source would not load; every problem is named.
+        CheckpointError: the source would not load, or is not what its manifest says; every problem is named.
         DSpineError: the destination exists, or the disk has no room.
     """
     seen = examine_headers(source)
+    seen.problems += check_manifest(seen.folder)
     seen.raise_problems()
     assert seen.config is not None and seen.layout is not None
     plan = plan_file(destination / MODEL_FILE, _wanted(seen.config, format.layout))

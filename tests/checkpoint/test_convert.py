@@ -121,6 +121,18 @@ def test_a_source_that_would_not_load_makes_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
+def test_a_source_that_is_not_what_its_manifest_says_makes_nothing(tmp_path):
+    write_checkpoint(tmp_path / "source")
+    convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+    weights = tmp_path / "made" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"is not the file that manifest\.json lists"):
+        convert(tmp_path / "made", tmp_path / "back", Format.BF16)
+    assert not (tmp_path / "back").exists()
+
+
 def test_a_number_beyond_bf16_is_refused(tmp_path):
     write_checkpoint(tmp_path / "source", dtype=torch.float32)
     edit_tensors(tmp_path / "source", fc__weight=lambda weight: weight.index_fill(0, torch.tensor([0]), 3.4e38))
