@@ -143,11 +143,13 @@ def _finish(folder: Path, seen: Examination, format: Format, rounding: Rounding)
 def _provenance(seen: Examination) -> dict[str, Any]:
     assert seen.source is not None
     weights = sorted({stored.file for stored in seen.tensors.values()})
-    files = {path.name: file_entry(path) for path in [Path(seen.source.where), *weights]}
-    provenance: dict[str, Any] = {"name": seen.folder.resolve().name, "layout": str(seen.layout), "files": files}
     earlier = seen.folder / MANIFEST
-    if earlier.is_file():
-        provenance["manifest"] = json.loads(earlier.read_text())
+    manifest = json.loads(earlier.read_text()) if earlier.is_file() else None
+    sums = {} if manifest is None else manifest["files"]  # compared with the files when the conversion began
+    files = {path.name: sums.get(path.name) or file_entry(path) for path in [Path(seen.source.where), *weights]}
+    provenance: dict[str, Any] = {"name": seen.folder.resolve().name, "layout": str(seen.layout), "files": files}
+    if manifest is not None:
+        provenance["manifest"] = manifest
     return provenance
 
 

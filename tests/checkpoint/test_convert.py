@@ -18,7 +18,7 @@ from sglang_dspine.checkpoint.fp8 import Rounding, quantise_rows
 from sglang_dspine.checkpoint.write import TensorWriter
 from sglang_dspine.config.parse import load_config
 from sglang_dspine.errors import CheckpointError, DSpineError
-from tests.support.checkpoints import SLIDING, TINY, edit_tensors, write_checkpoint
+from tests.support.checkpoints import SLIDING, TINY, change_a_bit, edit_tensors, write_checkpoint
 
 BF16, F32 = torch.bfloat16, torch.float32
 SOURCES = [(Layout.SPECFORGE, BF16, 2), (Layout.SPECFORGE, F32, 1), (Layout.REFERENCE, F32, 1), (Layout.FP8, BF16, 1)]
@@ -124,10 +124,7 @@ def test_a_source_that_would_not_load_makes_nothing(tmp_path):
 def test_a_source_that_is_not_what_its_manifest_says_makes_nothing(tmp_path):
     write_checkpoint(tmp_path / "source")
     convert(tmp_path / "source", tmp_path / "made", Format.FP8)
-    weights = tmp_path / "made" / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
+    change_a_bit(tmp_path / "made" / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"is not the file that manifest\.json lists"):
         convert(tmp_path / "made", tmp_path / "back", Format.BF16)
     assert not (tmp_path / "back").exists()

@@ -5,7 +5,7 @@ import pytest
 from sglang_dspine.checkpoint import examine
 from sglang_dspine.checkpoint.convert import Format, convert
 from sglang_dspine.checkpoint.manifest import MANIFEST, check_manifest
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import change_a_bit, write_checkpoint
 
 
 @pytest.fixture
@@ -20,10 +20,7 @@ def test_a_fresh_conversion_agrees_with_its_manifest(converted):
 
 
 def test_one_changed_bit_is_found(converted):
-    path = converted / "model.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+    change_a_bit(converted / "model.safetensors")
     assert [problem.what for problem in check_manifest(converted)] == [f"is not the file that {MANIFEST} lists"]
     assert any("model.safetensors" in str(problem) for problem in examine(converted).problems)
 

@@ -131,3 +131,10 @@ def edit_tensors(folder: Path, file: str = "model.safetensors", **changes: objec
         else:
             tensors[name] = change(tensors[name].clone()) if callable(change) else change
     save_file(tensors, folder / file)
+
+
+def change_a_bit(file: Path) -> None:
+    """In the last byte: of a safetensors file a value, so that its header still reads."""
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
