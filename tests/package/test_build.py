@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -99,8 +98,7 @@ def test_the_wheel_holds_every_module_the_types_the_tables_and_the_licence(built
 
 def test_the_sdist_builds_the_same_wheel(built, tmp_path):
     (archive,) = built.glob("*.tar.gz")
-    with tarfile.open(archive) as file:
-        file.extractall(tmp_path, filter="data")
+    run("tar", "-xzf", archive, "-C", tmp_path)  # tarfile's safe way came with patch releases that a system may lack
     (source,) = tmp_path.iterdir()
     assert (source / "README.md").is_file() and (source / "LICENSE").is_file()
     run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path / "again", source)
