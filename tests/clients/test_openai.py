@@ -48,8 +48,9 @@ def test_one_request_alone_is_told_its_accepted_length_and_width(client):
 
 
 def test_requests_that_were_decoded_plainly_for_a_while_are_told_how_many_rounds(client):
+    """So long that three overlap however slowly the second and third arrive; the first of 48 tokens once had ended."""
+    asked = {**ASKED, "max_tokens": 400, "temperature": 0, "extra_body": {**TOLD, "ignore_eos": True}}
     with ThreadPoolExecutor(3) as pool:
-        asked = {**ASKED, "max_tokens": 48, "temperature": 0, "extra_body": TOLD}
         answers = list(pool.map(lambda _: client.chat.completions.create(**asked), range(3)))
     for details in (answer.model_extra["sglext"]["spec_tokens_details"] for answer in answers):
         by_width = details["spec_cap_lens_histogram"]
