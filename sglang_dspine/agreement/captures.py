@@ -14,7 +14,7 @@ from ..config import DraftConfig
 from ..errors import DSpineError
 
 SYNTHETIC_VOCAB = 4096  # rows of a made-up head, at most
-SYNTHETIC_LENGTHS = (24, 19, 14, 9)
+SYNTHETIC_LENGTHS = tuple(range(9, 41))  # one block behind each: 480 rows, where 4 blocks gave 60 and chance ruled
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,19 @@ class Captures:
                     f"captures: text {i}: expected taps [{len(text.tokens)}, {width}], found {list(text.taps.shape)}; "
                     f"this drafter's taps are the outputs of layers {list(config.target_layer_ids)}"
                 )
-        if self.head.shape != self.embed.shape or self.head.shape[1] != config.hidden_size:
+            if len(text.tokens) and not 0 <= int(text.tokens.min()) <= int(text.tokens.max()) < len(self.embed):
+                raise DSpineError(
+                    f"captures: text {i}: expected token ids in [0, {len(self.embed)}), the rows of embed"
+                )
+            if not 0 < text.written <= len(text.tokens):
+                raise DSpineError(
+                    f"captures: text {i}: expected written in [1, {len(text.tokens)}], found {text.written}"
+                )
+        shapes = [tuple(tensor.shape) for tensor in (self.embed, self.head, self.mask)]
+        if shapes != [(len(self.embed), config.hidden_size)] * 2 + [(config.hidden_size,)]:
             raise DSpineError(
-                f"captures: expected embed and head [tokens, {config.hidden_size}], found {list(self.embed.shape)} and "
-                f"{list(self.head.shape)}"
+                f"captures: expected embed and head [tokens, {config.hidden_size}], mask [{config.hidden_size}]; "
+                f"found {', '.join(str(list(shape)) for shape in shapes)}"
             )
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..checkpoint.fp8 import quantise_rows
 from ..checkpoint.lazy import LazyWeights
 from ..config import DraftConfig
+from ..errors import DSpineError
 from ..reference.arithmetic import Arithmetic
 from ..reference.bridge import Bridge
 from ..reference.candidates import top_candidates
@@ -49,6 +50,15 @@ class QuantisedInputs(Arithmetic):
             values, scale = quantise_rows(x.reshape(-1, x.shape[-1]))
             x = (values.float() * scale).to(x.dtype).view(x.shape)
         return super().product(x, y)
+
+
+def checked_anchors(captures: Captures, config: DraftConfig) -> list[Anchor]:
+    """`anchors_of` captures of a target of this drafter. Raises DSpineError for others, and for too short texts."""
+    captures.check(config)
+    anchors = anchors_of(captures, config)
+    if not anchors:
+        raise DSpineError(f"captures: expected a text with {config.block_size} tokens written, found none so long")
+    return anchors
 
 
 def anchors_of(captures: Captures, config: DraftConfig) -> list[Anchor]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from ..checkpoint.target import check_against_target
+from ..config import DraftConfig
+from ..errors import DSpineError
 from .captures import Captures, Text
 
 # Continued by the target when the user gives no prompts of their own.
@@ -22,6 +26,24 @@ BUILT_IN = (
 )  # fmt: skip
 
 
+def check_target(target: str, config: DraftConfig, device: str) -> None:
+    """Whether `record` can begin, without reading a weight.
+
+    Raises:
+        DSpineError: transformers knows no such target, it is not this drafter's, or PyTorch lacks the device.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    try:
+        torch.ones(1, device=device).sum().item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise DSpineError(f"--device {device}: this PyTorch cannot use it ({_first_line(error)}); use cpu") from None
+    with _told(target):
+        found = AutoConfig.from_pretrained(target).get_text_config()
+        AutoTokenizer.from_pretrained(target)
+    check_against_target(config, found.hidden_size, config.vocab_size, found.num_hidden_layers)
+
+
 @torch.no_grad()
 def record(
     target: str,
@@ -35,23 +57,39 @@ def record(
     """Let `target` continue each prompt by `new_tokens` greedy tokens, and capture the outputs of `layers`.
 
     The end-of-text token does not stop it, so that every text has the same weight.
+    Raises:
+        DSpineError: transformers cannot load or run it, in its own words.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(target)
-    model: Any = AutoModelForCausalLM.from_pretrained(target, dtype="auto")
-    model = model.to(device).eval()
-    texts = []
-    for prompt in prompts:
-        ids = tokenizer(prompt, return_tensors="pt")["input_ids"].to(device)
-        length = ids.shape[1] + new_tokens
-        whole = model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, min_length=length, max_length=length,
-            pad_token_id=0,
-        )  # fmt: skip
-        states = model(input_ids=whole, use_cache=False, output_hidden_states=True).hidden_states
-        taps = torch.cat([states[layer + 1][0] for layer in layers], -1)  # states[0] is the embedding
-        texts.append(Text(taps.cpu(), whole[0].cpu(), ids.shape[1]))
-        progress()
+    with _told(target):
+        tokenizer = AutoTokenizer.from_pretrained(target)
+        model: Any = AutoModelForCausalLM.from_pretrained(target, dtype="auto")
+        model = model.to(device).eval()
+        texts = []
+        for prompt in prompts:
+            ids = tokenizer(prompt, return_tensors="pt")["input_ids"].to(device)
+            length = ids.shape[1] + new_tokens
+            whole = model.generate(
+                ids, attention_mask=torch.ones_like(ids), do_sample=False, min_length=length, max_length=length,
+                pad_token_id=0,
+            )  # fmt: skip
+            states = model(input_ids=whole, use_cache=False, output_hidden_states=True).hidden_states
+            taps = torch.cat([states[layer + 1][0] for layer in layers], -1)  # states[0] is the embedding
+            texts.append(Text(taps.cpu(), whole[0].cpu(), ids.shape[1]))
+            progress()
     embed, head = model.get_input_embeddings().weight.detach().cpu(), model.lm_head.weight.detach().cpu()
     return Captures(tuple(texts), embed, head, embed[mask_token], f"{len(texts)} greedy texts of {new_tokens} tokens")
+
+
+@contextmanager
+def _told(target: str) -> Iterator[None]:
+    """What transformers raises, as one sentence; out of memory is one of its RuntimeErrors."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise DSpineError(f"--target {target}: transformers cannot run it: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..checkpoint.convert import Conversion
-from .compare import Agreement
+from ..checkpoint.layouts import Layout
+from .compare import Acceptance, Agreement
 
 NAME = "conversion"  # conversion.json and conversion.md in the new folder
 
@@ -28,10 +28,12 @@ def as_dict(made: Conversion, agreement: Agreement | None) -> dict[str, Any]:
     }
 
 
-def write(folder: Path, made: Conversion, agreement: Agreement | None) -> None:
-    """conversion.json and conversion.md beside the weights."""
-    (folder / f"{NAME}.json").write_text(json.dumps(as_dict(made, agreement), indent=1) + "\n", encoding="utf-8")
-    (folder / f"{NAME}.md").write_text(markdown(made, agreement), encoding="utf-8")
+def texts(made: Conversion, agreement: Agreement | None) -> dict[str, str]:
+    """conversion.json and conversion.md, to stand beside the weights: name -> content."""
+    return {
+        f"{NAME}.json": json.dumps(as_dict(made, agreement), indent=1) + "\n",
+        f"{NAME}.md": markdown(made, agreement),
+    }
 
 
 def markdown(made: Conversion, agreement: Agreement | None) -> str:
@@ -39,7 +41,7 @@ def markdown(made: Conversion, agreement: Agreement | None) -> str:
     lines += ["| part | bytes before | bytes after |", "|---|---|---|"]
     lines += [f"| {part} | {before:,} | {after:,} |" for part, before, after in _sizes(made)]
     lines += ["", "## Agreement", ""]
-    lines += [f"- {line}" for line in sentences(agreement)]
+    lines += [f"- {line}" for line in sentences(made, agreement)]
     return "\n".join(lines) + "\n"
 
 
@@ -51,32 +53,52 @@ def show(made: Conversion, agreement: Agreement | None, console: Console) -> Non
     for part, before, after in _sizes(made):
         table.add_row(part, f"{before:,}", f"{after:,}")
     console.print(table)
-    for line in sentences(agreement):
+    for line in sentences(made, agreement):
         console.print(Text(line))
 
 
-def sentences(agreement: Agreement | None) -> list[str]:
-    """One fact each; what was not measured is said."""
+def sentences(made: Conversion, agreement: Agreement | None) -> list[str]:
+    """One fact each; what was not measured is said, and how to read what was."""
     if agreement is None:
         return ["not measured"]
     a = agreement
     found = [
-        f"measured on {a.source}: {a.blocks} blocks of {a.texts} texts, {a.rows} rows, by the reference in float32, "
-        "inputs of FP8 layers in FP8",
+        f"measured on {a.source}: {a.blocks} blocks of {a.texts} texts, {a.rows} rows, by the reference in float32",
+        _difference(made),
         f"candidates of a row that both have: {a.candidates:.2%}; the same best candidate: {a.top1:.2%}",
-        f"the same proposal: {a.proposals:.2%} of rows; {a.leading:.2f} leading proposals of a block",
+        f"the same proposal: {a.proposals:.2%} of rows; {a.leading:.2f} leading proposals of a block "
+        f"(of {a.rows // a.blocks})",
     ]
-    if a.acceptance is None:
-        found.append(
-            "accepted length: not measured, there is no text of the target; pass --target or --captures to measure it"
-        )
+    return [*found, *_acceptance(a.acceptance)]
+
+
+def _difference(made: Conversion) -> str:
+    """FP8 layers round their inputs too, so a way back to BF16 that changes no weight still changes proposals."""
+    before, after = (layout is Layout.FP8 for layout in (made.source_layout, made.layout))
+    if before and after:
+        return "both round weights and inputs of their linear layers to FP8"
+    if after:
+        return "the new one rounds weights and inputs of its linear layers to FP8, as they are served"
+    if before:
+        return "the weights kept their values; the old one also rounds the inputs of its linear layers to FP8"
+    return "neither rounds to FP8"
+
+
+def _acceptance(a: Acceptance | None) -> list[str]:
+    if a is None:
+        return [
+            "accepted length: not measured, there is no text of the target. On random input candidates lie close and "
+            "change places easily, so none of these shares is good or bad: pass --target or --captures to measure what "
+            "counts"
+        ]
+    if a.low <= 1 <= a.high:
+        judged = "the interval holds 1: on this text neither is seen to accept more"
     else:
-        c = a.acceptance
-        found.append(
-            f"accepted length, bonus included: {c.before:.3f} before, {c.after:.3f} after, ratio {c.ratio:.4f} "
-            f"[{c.low:.4f}, {c.high:.4f}] (95 %, texts resampled)"
-        )
-    return found
+        judged = f"the new one accepts {'more' if a.low > 1 else 'less'} on this text"
+    return [
+        f"accepted length, bonus included: {a.before:.3f} before, {a.after:.3f} after, ratio {a.ratio:.4f} "
+        f"[{a.low:.4f}, {a.high:.4f}] (95 %, texts resampled); {judged}"
+    ]
 
 
 def _sizes(made: Conversion) -> list[tuple[str, int, int]]:

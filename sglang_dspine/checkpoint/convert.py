@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..config import DraftConfig, render_config
 from ..config.reference import MODEL_FILE
 from ..errors import CheckpointError
+from ..headers import Stored
 from .examine import Examination, examine_headers
 from .expected import is_fp8_linear, stored_tensors
 from .fp8 import Rounding, quantise_rows
@@ -20,7 +21,7 @@ from .layouts import SCALE_SUFFIX, Layout
 from .manifest import MANIFEST, check_manifest, file_entry, render_manifest, text_entry
 from .parts import part_bytes
 from .read import iter_examined
-from .staging import staging, write_text
+from .staging import check_destination, staging, write_text
 from .write import TensorWriter, plan_file
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int], None]  # tensor name, bytes written for it
 KEPT = (".md", ".txt", ".jinja", "")  # suffixes of files that travel along: licence, notice, model card
+_BESIDE = 1 << 20  # bytes of everything beside the weights, at most
 
 
 class Format(str, Enum):
@@ -55,59 +57,92 @@ class Conversion:
     after: dict[str, int]
 
 
-def convert(
-    source: Path,
-    destination: Path,
-    format: Format,
-    rounding: Rounding = Rounding.IEEE,
-    progress: Progress = lambda name, size: None,
-) -> Conversion:
-    """Write the drafter of `source`, any layout, to the new folder `destination`.
+Report = Callable[[Conversion, Examination], Mapping[str, str]]
 
-    Memory: one tensor and 0.2 GB. The folder appears when it is complete.
+
+@dataclass(frozen=True)
+class Plan:
+    """A conversion that nothing known beforehand stands against."""
+
+    seen: Examination
+    destination: Path
+    format: Format
+    rounding: Rounding
+    tensors: dict[str, Stored]
+
+    @property
+    def config(self) -> DraftConfig:
+        assert self.seen.config is not None  # or it had not been planned
+        return self.seen.config
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of tensors that will be written: what the progress adds up to."""
+        return sum(stored.nbytes for stored in self.tensors.values())
+
+
+def plan_conversion(source: Path, destination: Path, format: Format, rounding: Rounding = Rounding.IEEE) -> Plan:
+    """Read the headers of `source`, any layout, and look at the place of `destination`; writes nothing.
+
     Raises:
         CheckpointError: the source would not load, or is not what its manifest says; every problem is named.
-        DSpineError: the destination exists, or the disk has no room.
+        DSpineError: the destination exists, cannot be made, or the disk has no room.
     """
     seen = examine_headers(source)
     seen.problems += check_manifest(seen.folder)
     seen.raise_problems()
-    assert seen.config is not None and seen.layout is not None
-    plan = plan_file(destination / MODEL_FILE, _wanted(seen.config, format.layout))
-    need = sum(stored.nbytes for stored in plan.values())
-    with staging(destination, need + (1 << 20)) as folder:
-        with TensorWriter(folder / MODEL_FILE, plan) as writer:
-            for name, tensor in _converted(seen, format, rounding):
+    assert seen.config is not None
+    plan = Plan(seen, destination, format, rounding, plan_file(destination / MODEL_FILE, _wanted(seen.config, format)))
+    check_destination(destination, plan.nbytes + _BESIDE)
+    return plan
+
+
+def convert(
+    plan: Plan, progress: Progress = lambda name, size: None, report: Report = lambda made, after: {}
+) -> Conversion:
+    """Write the new folder. Memory: one tensor and 0.2 GB. It appears when all of it is there, the report too.
+
+    report: called with the weights written, in a folder that does not load yet; file name -> text to put beside them.
+    Raises:
+        CheckpointError: a value of the source is not finite or does not fit.
+        DSpineError: the destination came into being since it was planned.
+    """
+    seen = plan.seen
+    assert seen.layout is not None
+    before, after = part_bytes(seen.tensors), part_bytes(plan.tensors)
+    made = Conversion(
+        seen.folder, plan.destination, plan.config, seen.layout, plan.format.layout, plan.rounding, before, after
+    )
+    with staging(plan.destination, plan.nbytes + _BESIDE) as folder:
+        with TensorWriter(folder / MODEL_FILE, plan.tensors) as writer:
+            for name, tensor in _converted(plan):
                 writer.write(name, tensor)
                 del tensor
-                progress(name, plan[name].nbytes)
-        _finish(folder, seen, format, rounding)
-    before, after = part_bytes(seen.tensors), part_bytes(plan)
-    return Conversion(source, destination, seen.config, seen.layout, format.layout, rounding, before, after)
+                progress(name, plan.tensors[name].nbytes)
+        _finish(folder, plan, report(made, _written(folder, plan)))
+    return made
 
 
-def converted_bytes(source: Path, format: Format) -> int:
-    """Bytes of tensors that a conversion will write: what its progress adds up to."""
-    seen = examine_headers(source)
-    seen.raise_problems()
-    assert seen.config is not None
-    return sum(stored.nbytes for stored in plan_file(source, _wanted(seen.config, format.layout)).values())
-
-
-def _wanted(config: DraftConfig, layout: Layout) -> dict[str, tuple[tuple[int, ...], str]]:
+def _wanted(config: DraftConfig, format: Format) -> dict[str, tuple[tuple[int, ...], str]]:
     """Each tensor of the result; the first dtype a layout allows, BF16 before the other floats, is the one written."""
-    return {name: (shape, dtypes[0]) for name, (shape, dtypes) in stored_tensors(config, layout).items()}
+    return {name: (shape, dtypes[0]) for name, (shape, dtypes) in stored_tensors(config, format.layout).items()}
 
 
-def _converted(seen: Examination, format: Format, rounding: Rounding) -> Iterator[tuple[str, torch.Tensor]]:
+def _written(folder: Path, plan: Plan) -> Examination:
+    """The new weights as their reader sees them, before there is a config.json."""
+    tensors = {name: replace(stored, file=folder / MODEL_FILE) for name, stored in plan.tensors.items()}
+    return Examination(folder, plan.seen.source, plan.config, plan.format.layout, tensors)
+
+
+def _converted(plan: Plan) -> Iterator[tuple[str, torch.Tensor]]:
     import torch
 
-    for name, tensor in iter_examined(seen):
+    for name, tensor in iter_examined(plan.seen):
         narrow = tensor.to(torch.bfloat16)
-        _check_range(seen, name, tensor, narrow)
+        _check_range(plan.seen, name, tensor, narrow)
         del tensor
-        if format is Format.FP8 and is_fp8_linear(name):
-            values, scale = quantise_rows(narrow, rounding)
+        if plan.format is Format.FP8 and is_fp8_linear(name):
+            values, scale = quantise_rows(narrow, plan.rounding)
             del narrow
             yield name, values
             yield name + SCALE_SUFFIX, scale
@@ -126,17 +161,18 @@ def _check_range(seen: Examination, name: str, tensor: torch.Tensor, narrow: tor
         raise CheckpointError(where, f"tensor {name} does not fit BF16", expected="at most 3.39e38", found=f"{peak:g}")
 
 
-def _finish(folder: Path, seen: Examination, format: Format, rounding: Rounding) -> None:
+def _finish(folder: Path, plan: Plan, report: Mapping[str, str]) -> None:
     """Everything beside the weights; config.json last, for without it the folder does not load."""
-    assert seen.config is not None and seen.source is not None
-    _copy_documents(seen.folder, folder)
+    _copy_documents(plan.seen.folder, folder)
     # SGLang takes a config without a dtype for float32, and serves that as float16
-    config = json.dumps(render_config(seen.config) | {"dtype": "bfloat16"}, indent=1, sort_keys=True) + "\n"
+    config = json.dumps(render_config(plan.config) | {"dtype": "bfloat16"}, indent=1, sort_keys=True) + "\n"
     files = {path.name: file_entry(path) for path in sorted(folder.iterdir())} | {"config.json": text_entry(config)}
-    result: dict[str, Any] = {"format": format.value, "layout": str(format.layout)}
-    if format is Format.FP8:
-        result["rounding"] = str(rounding)
-    write_text(folder / MANIFEST, render_manifest(_provenance(seen), result, files))
+    result: dict[str, Any] = {"format": plan.format.value, "layout": str(plan.format.layout)}
+    if plan.format is Format.FP8:
+        result["rounding"] = str(plan.rounding)
+    for name, text in report.items():
+        write_text(folder / name, text)
+    write_text(folder / MANIFEST, render_manifest(_provenance(plan.seen), result, files))
     write_text(folder / "config.json", config)
 
 

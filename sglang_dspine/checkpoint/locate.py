@@ -7,8 +7,10 @@ from pathlib import Path
 from ..errors import CheckpointError
 
 
-def locate_checkpoint(path: str, revision: str | None = None) -> Path:
-    """Local folder of a drafter checkpoint; a repository id is fetched, or found in the local cache.
+def locate_checkpoint(path: str, revision: str | None = None, kind: str = "a drafter checkpoint") -> Path:
+    """Local folder of a checkpoint; a repository id is fetched, or found in the local cache.
+
+    kind: of what, for the error.
 
     Raises:
         CheckpointError: neither a folder nor a repository that can be had.
@@ -17,7 +19,7 @@ def locate_checkpoint(path: str, revision: str | None = None) -> Path:
     if folder.is_dir():
         return folder
     if folder.exists() or path.startswith(("/", ".", "~")):
-        raise CheckpointError(path, "is no folder", expected="a drafter checkpoint folder or a repository id")
+        raise CheckpointError(path, "is no folder", expected=f"the folder of {kind}, or a repository id")
     try:
         from huggingface_hub import snapshot_download
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rich.filesize import decimal
+
 from ..errors import DSpineError
 
 SUFFIX = ".partial"
@@ -19,21 +21,38 @@ def leftovers(destination: Path) -> list[Path]:
     return sorted(destination.parent.glob(f".{destination.name}.*{SUFFIX}"))
 
 
+def check_destination(destination: Path, need: int) -> None:
+    """Whether a new folder with `need` bytes can be made there; makes nothing.
+
+    Raises:
+        DSpineError: it exists, what is above it is no folder that may be written, or the disk has no room.
+    """
+    if destination.exists() or destination.is_symlink():
+        raise DSpineError(f"{destination}: exists, and is never overwritten; name another folder or remove it")
+    above = next(path for path in destination.absolute().parents if path.exists() or path.is_symlink())
+    if not above.is_dir():
+        raise DSpineError(f"{destination}: expected a folder above it, found that {above} is none; name another place")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise DSpineError(f"{destination}: {above} may not be written by this user; name another place")
+    free = shutil.disk_usage(above).free
+    if free < need:
+        raise DSpineError(
+            f"{destination}: needs {decimal(need)} of disk, {above} has {decimal(free)} free; make room or name a "
+            "place on another disk"
+        )
+
+
 @contextmanager
 def staging(destination: Path, need: int) -> Iterator[Path]:
     """A temporary folder beside `destination` that takes its name when the block ends; removed if the block fails.
 
     need: bytes that will be written.
     Raises:
-        DSpineError: the destination exists, or the disk has no room.
+        DSpineError: see `check_destination`.
     """
-    if destination.exists() or destination.is_symlink():
-        raise DSpineError(f"{destination}: exists, and is never overwritten; name another folder or remove it")
+    check_destination(destination, need)
     parent = destination.parent
     parent.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(parent).free
-    if free < need:
-        raise DSpineError(f"{parent}: expected {need / 1e9:.2f} GB of free space, found {free / 1e9:.2f} GB")
     folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=SUFFIX, dir=parent))
     try:
         yield folder

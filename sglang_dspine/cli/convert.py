@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from ..checkpoint.convert import Conversion, Format, convert, converted_bytes
+from ..checkpoint.convert import Conversion, Format, Plan, convert, plan_conversion
+from ..checkpoint.examine import Examination
 from ..checkpoint.fp8 import Rounding
 from ..checkpoint.locate import locate_checkpoint
 from ..checkpoint.staging import leftovers
 from ..errors import DSpineError
+from .phases import Phases
 
 if TYPE_CHECKING:
+    from ..agreement.basis import TargetText
     from ..agreement.captures import Captures
     from ..agreement.compare import Agreement
 
@@ -36,70 +38,64 @@ def command(
         Path | None, typer.Option(help="With --target: what it continues, one prompt a line; else built-in ones.")
     ] = None,
     captures: Annotated[Path | None, typer.Option(help="Captures of a target, instead of --target.")] = None,
-    device: Annotated[str, typer.Option(help="Where --target runs.")] = "cpu",
+    device: Annotated[str | None, typer.Option(help="Where --target runs.", show_default="cpu")] = None,
     agreement: Annotated[bool, typer.Option(help="Draft with both checkpoints and report what changed.")] = True,
 ) -> None:
-    """Convert a drafter checkpoint to FP8 or BF16; exit status 1 when it cannot be done."""
+    """Convert a drafter checkpoint to FP8 or BF16; exit status 1 when it cannot be done.
+
+    DST appears when all of it is there, the report of what changed too; a conversion that fails leaves nothing.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the temporary folder is removed
     errors = Console(stderr=True, soft_wrap=True)
     try:
-        if target and captures:
-            raise DSpineError("--target and --captures: both say what to measure on; pass one")
-        folder = locate_checkpoint(source)
+        if not agreement and (target or prompts or captures or device):
+            raise DSpineError("--no-agreement: then nothing is measured; leave out what says on what")
+        plan = plan_conversion(locate_checkpoint(source), destination, format, rounding)
+        measured_on = _basis(plan, target, prompts, captures, device) if agreement else None
         for path in leftovers(destination):
             errors.print(f"note: {path} was left by a conversion that was killed; remove it", markup=False)
-        with _bar(errors) as bar:
-            made = _convert(bar, folder, destination, format, rounding)
-            found = _measure(bar, made, _captures(bar, made, target, prompts, captures, device)) if agreement else None
-        from ..agreement.report import show, write
+        with Phases(errors).shown() as phases:
+            made, found = _convert(phases, plan, measured_on)
+        from ..agreement.report import show
 
-        write(destination, made, found)
         show(made, found, Console(soft_wrap=True))
     except (DSpineError, OSError) as error:
         errors.print(f"convert: {error}", style="red", markup=False)
         raise typer.Exit(1) from None
 
 
-def _convert(bar: Progress, source: Path, destination: Path, format: Format, rounding: Rounding) -> Conversion:
-    task = bar.add_task("convert", total=converted_bytes(source, format), now="")
-    return convert(source, destination, format, rounding, lambda name, size: bar.update(task, advance=size, now=name))
+def _basis(
+    plan: Plan, target: str | None, prompts: Path | None, captures: Path | None, device: str | None
+) -> Captures | TargetText:
+    from ..agreement.basis import basis
+
+    return basis(plan.config, target, prompts, captures, device)
 
 
-def _captures(
-    bar: Progress, made: Conversion, target: str | None, prompts: Path | None, captures: Path | None, device: str
-) -> Captures:
-    from ..agreement.captures import load_captures, synthetic
+def _convert(
+    phases: Phases, plan: Plan, measured_on: Captures | TargetText | None
+) -> tuple[Conversion, Agreement | None]:
+    """The target writes first: what it may fail at costs no conversion."""
+    from ..agreement.basis import TargetText
+    from ..agreement.report import texts
 
-    if captures is not None:
-        return load_captures(captures)
-    if target is None:
-        return synthetic(made.config)
-    from ..agreement.record import BUILT_IN, record
+    found: Agreement | None = None
+    if isinstance(measured_on, TargetText):
+        advance = phases.begin(f"the target writes {len(measured_on.prompts)} texts", len(measured_on.prompts))
+        measured_on = measured_on.record(lambda: advance(1))
 
-    texts = list(BUILT_IN) if prompts is None else _prompts(prompts)
-    task = bar.add_task("target writes", total=len(texts), now="")
-    layers, mask = made.config.target_layer_ids, made.config.mask_token_id
-    return record(target, texts, layers, mask, device=device, progress=lambda: bar.advance(task))
+    def report(made: Conversion, after: Examination) -> dict[str, str]:
+        nonlocal found
+        if measured_on is not None:
+            found = _measure(phases, plan.seen, after, measured_on)
+        return texts(made, found)
 
-
-def _prompts(path: Path) -> list[str]:
-    from ..exactness.prompts import read_prompts
-
-    found = read_prompts(path)
-    if not all(isinstance(prompt, str) for prompt in found):
-        raise DSpineError(f"{path}: expected prompts as text, found token ids")
-    return [str(prompt) for prompt in found]
+    advance = phases.begin("converting", plan.nbytes)
+    made = convert(plan, lambda name, size: advance(size, now=name), report)
+    return made, found
 
 
-def _measure(bar: Progress, made: Conversion, captures: Captures) -> Agreement:
+def _measure(phases: Phases, before: Examination, after: Examination, captures: Captures) -> Agreement:
     from ..agreement.measure import measure
 
-    task = bar.add_task("draft with both", total=1.0, now="")
-    return measure(made.source, made.destination, captures, lambda share: bar.advance(task, share))
-
-
-def _bar(console: Console) -> Progress:
-    named, now = TextColumn("{task.description}"), TextColumn("{task.fields[now]}", markup=False)
-    return Progress(
-        named, BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), now, console=console, transient=True
-    )
+    return measure(before, after, captures, phases.begin("drafting with both", 1.0))

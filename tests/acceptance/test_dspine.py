@@ -11,7 +11,7 @@ from sglang_dspine.acceptance.capture import Ends, Target
 from sglang_dspine.acceptance.dspine import DSpine
 from sglang_dspine.agreement.captures import Captures, Text
 from sglang_dspine.agreement.draft import Anchor, draft
-from sglang_dspine.checkpoint.convert import Format, convert
+from sglang_dspine.checkpoint.convert import Format, convert, plan_conversion
 from sglang_dspine.checkpoint.examine import examine_headers
 from sglang_dspine.checkpoint.lazy import LazyWeights
 from sglang_dspine.checkpoint.read import load_checkpoint
@@ -86,7 +86,7 @@ def test_fp8_drafts_what_a_converted_checkpoint_drafts(captured, tmp_path):
     ends, taps, tokens = captured
     folder = dspine_drafter()
     found = DSpine(parse_arm(f"a {folder} fp8"), ends, torch.float32, "cpu").propose(taps, tokens, AT, 8)
-    convert(examine_headers(folder).folder, tmp_path / "fp8", Format.FP8)
+    convert(plan_conversion(examine_headers(folder).folder, tmp_path / "fp8", Format.FP8))
     seen = examine_headers(tmp_path / "fp8")
     texts = (Text(taps, tokens, 5),)
     captures = Captures(texts, ends.embed, ends.head, ends.embed[seen.config.mask_token_id], "test")

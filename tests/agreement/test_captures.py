@@ -28,14 +28,19 @@ def test_synthetic_captures_fit_the_drafter_and_claim_no_text():
 
 def test_captures_of_another_width_are_refused_with_both_shapes():
     given = synthetic(TINY)
-    with pytest.raises(DSpineError, match=r"text 0: expected taps \[25, 96\], found \[25, 64\].*layers \[0, 1, 2\]"):
+    with pytest.raises(DSpineError, match=r"text 0: expected taps \[10, 96\], found \[10, 64\].*layers \[0, 1, 2\]"):
         given.check(replace(TINY, target_layer_ids=(0, 1, 2)))
     wide = replace(given, texts=(), head=given.head[:, :5], embed=given.embed[:, :5])
-    with pytest.raises(DSpineError, match=r"expected embed and head \[tokens, 32\], found \[67, 5\]"):
+    with pytest.raises(DSpineError, match=r"expected embed and head \[tokens, 32\], mask \[32\]; found \[67, 5\]"):
         wide.check(TINY)
-    short = replace(given, texts=(Text(given.texts[0].taps[1:], given.texts[0].tokens, 0),))
-    with pytest.raises(DSpineError, match="text 0"):
-        short.check(TINY)
+    first = given.texts[0]
+    for text, said in (
+        (Text(first.taps[1:], first.tokens, 1), r"expected taps \[10, 64\], found \[9, 64\]"),
+        (Text(first.taps, first.tokens, 0), r"expected written in \[1, 10\], found 0"),
+        (Text(first.taps, first.tokens + 67, 1), r"expected token ids in \[0, 67\)"),
+    ):
+        with pytest.raises(DSpineError, match=said):
+            replace(given, texts=(text,)).check(TINY)
 
 
 @pytest.mark.parametrize("content", [b"", b"no safetensors", None])

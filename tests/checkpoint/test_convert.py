@@ -12,9 +12,10 @@ from safetensors.torch import load_file
 from sglang_dspine.checkpoint import Layout, examine, load_checkpoint, values
 from sglang_dspine.checkpoint import convert as module
 from sglang_dspine.checkpoint import read as read_module
-from sglang_dspine.checkpoint.convert import Format, convert, converted_bytes
+from sglang_dspine.checkpoint.convert import Format, convert, plan_conversion
 from sglang_dspine.checkpoint.expected import is_fp8_linear
 from sglang_dspine.checkpoint.fp8 import Rounding, quantise_rows
+from sglang_dspine.checkpoint.lazy import LazyWeights
 from sglang_dspine.checkpoint.write import TensorWriter
 from sglang_dspine.config.parse import load_config
 from sglang_dspine.errors import CheckpointError, DSpineError
@@ -27,7 +28,7 @@ SOURCES = [(Layout.SPECFORGE, BF16, 2), (Layout.SPECFORGE, F32, 1), (Layout.REFE
 @pytest.mark.parametrize(("layout", "dtype", "shards"), SOURCES, ids=str)
 def test_bf16_holds_the_source_rounded_to_bf16(tmp_path, layout, dtype, shards):
     written = write_checkpoint(tmp_path / "source", layout=layout, dtype=dtype, shards=shards)
-    convert(tmp_path / "source", tmp_path / "made", Format.BF16)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.BF16))
     config, found = load_checkpoint(tmp_path / "made")
     assert config == TINY and found.keys() == written.keys()
     for name, tensor in written.items():
@@ -39,7 +40,7 @@ def test_bf16_holds_the_source_rounded_to_bf16(tmp_path, layout, dtype, shards):
 @pytest.mark.parametrize("rounding", list(Rounding), ids=str)
 def test_fp8_holds_rows_as_sglang_quantises_them_and_the_rest_in_bf16(tmp_path, layout, rounding):
     written = write_checkpoint(tmp_path / "source", layout=layout)
-    convert(tmp_path / "source", tmp_path / "made", Format.FP8, rounding)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8, rounding))
     stored = load_file(tmp_path / "made" / "model.safetensors")
     for name, tensor in written.items():
         if is_fp8_linear(name):
@@ -55,9 +56,9 @@ def test_fp8_holds_rows_as_sglang_quantises_them_and_the_rest_in_bf16(tmp_path, 
 def test_fp8_to_bf16_to_fp8_gives_the_same_bytes(tmp_path, rounding):
     """Every quantised tensor: what makes serving an FP8 checkpoint through BF16 exact."""
     write_checkpoint(tmp_path / "source", SLIDING)
-    convert(tmp_path / "source", tmp_path / "fp8", Format.FP8, rounding)
-    convert(tmp_path / "fp8", tmp_path / "bf16", Format.BF16)
-    convert(tmp_path / "bf16", tmp_path / "again", Format.FP8, rounding)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "fp8", Format.FP8, rounding))
+    convert(plan_conversion(tmp_path / "fp8", tmp_path / "bf16", Format.BF16))
+    convert(plan_conversion(tmp_path / "bf16", tmp_path / "again", Format.FP8, rounding))
     first, again = (load_file(tmp_path / name / "model.safetensors") for name in ("fp8", "again"))
     assert sum(name.endswith("_scale") for name in first) == 1 + 7 * SLIDING.num_layers
     for name, tensor in first.items():
@@ -69,14 +70,14 @@ def test_fp8_to_bf16_to_fp8_gives_the_same_bytes(tmp_path, rounding):
 def test_the_same_conversion_gives_the_same_folder(tmp_path):
     write_checkpoint(tmp_path / "source")
     for made in ("one", "two"):
-        convert(tmp_path / "source", tmp_path / made, Format.FP8)
+        convert(plan_conversion(tmp_path / "source", tmp_path / made, Format.FP8))
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
 
 def test_the_config_is_one_that_sglang_reads_rightly(tmp_path):
     write_checkpoint(tmp_path / "source", layout=Layout.REFERENCE)
-    convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8))
     raw = json.loads((tmp_path / "made" / "config.json").read_text())
     assert "quantization_config" not in raw and "config" not in raw
     assert raw["dtype"] == "bfloat16" and raw["is_causal"] is True and raw["layer_types"]
@@ -84,8 +85,8 @@ def test_the_config_is_one_that_sglang_reads_rightly(tmp_path):
 
 def test_provenance_names_the_source_by_its_sums_and_goes_back_to_the_first(tmp_path):
     write_checkpoint(tmp_path / "source")
-    convert(tmp_path / "source", tmp_path / "fp8", Format.FP8)
-    convert(tmp_path / "fp8", tmp_path / "bf16", Format.BF16)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "fp8", Format.FP8))
+    convert(plan_conversion(tmp_path / "fp8", tmp_path / "bf16", Format.BF16))
     manifest = json.loads((tmp_path / "bf16" / "manifest.json").read_text())
     assert manifest["result"] == {"format": "bf16", "layout": "SpecForge"}
     assert manifest["source"]["name"] == "fp8" and manifest["source"]["layout"] == "FP8"
@@ -100,7 +101,7 @@ def test_licence_and_card_travel_along_and_other_files_do_not(tmp_path):
     write_checkpoint(tmp_path / "source")
     for name in ("LICENSE", "README.md", "optimizer.pt", ".hidden"):
         (tmp_path / "source" / name).write_text(name)
-    convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8))
     names = {path.name for path in (tmp_path / "made").iterdir()}
     assert names == {"LICENSE", "README.md", "config.json", "manifest.json", "model.safetensors"}
 
@@ -108,8 +109,9 @@ def test_licence_and_card_travel_along_and_other_files_do_not(tmp_path):
 def test_progress_adds_up_to_the_bytes_announced_and_sizes_go_by_part(tmp_path):
     write_checkpoint(tmp_path / "source")
     seen = []
-    made = convert(tmp_path / "source", tmp_path / "made", Format.FP8, progress=lambda name, size: seen.append(size))
-    assert sum(seen) == converted_bytes(tmp_path / "source", Format.FP8) == sum(made.after.values())
+    plan = plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8)
+    made = convert(plan, lambda name, size: seen.append(size))
+    assert sum(seen) == plan.nbytes == sum(made.after.values())
     assert made.before["codes"] == made.after["codes"] and made.after["fc"] < 0.6 * made.before["fc"]
 
 
@@ -117,16 +119,16 @@ def test_a_source_that_would_not_load_makes_nothing(tmp_path):
     write_checkpoint(tmp_path / "source")
     edit_tensors(tmp_path / "source", fc__weight=lambda weight: weight.fill_(float("nan")))
     with pytest.raises(CheckpointError, match=r"fc\.weight is not finite"):
-        convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+        convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8))
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
 def test_a_source_that_is_not_what_its_manifest_says_makes_nothing(tmp_path):
     write_checkpoint(tmp_path / "source")
-    convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8))
     change_a_bit(tmp_path / "made" / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"is not the file that manifest\.json lists"):
-        convert(tmp_path / "made", tmp_path / "back", Format.BF16)
+        convert(plan_conversion(tmp_path / "made", tmp_path / "back", Format.BF16))
     assert not (tmp_path / "back").exists()
 
 
@@ -134,15 +136,38 @@ def test_a_number_beyond_bf16_is_refused(tmp_path):
     write_checkpoint(tmp_path / "source", dtype=torch.float32)
     edit_tensors(tmp_path / "source", fc__weight=lambda weight: weight.index_fill(0, torch.tensor([0]), 3.4e38))
     with pytest.raises(CheckpointError, match=r"fc\.weight does not fit BF16; expected at most 3\.39e38"):
-        convert(tmp_path / "source", tmp_path / "made", Format.BF16)
+        convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.BF16))
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_a_report_is_made_from_weights_that_are_written_and_appears_with_them(tmp_path):
+    write_checkpoint(tmp_path / "source")
+
+    def report(made, after):
+        assert not made.destination.exists() and not (after.folder / "config.json").exists()
+        assert after.layout is Layout.FP8 and LazyWeights(after)("fc.")["fc.weight"].isfinite().all()
+        return {"conversion.md": "text"}
+
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8), report=report)
+    assert (tmp_path / "made" / "conversion.md").read_text() == "text" and examine(tmp_path / "made").problems == []
+
+
+def test_a_report_that_fails_leaves_nothing(tmp_path):
+    write_checkpoint(tmp_path / "source")
+    with pytest.raises(KeyboardInterrupt):
+        convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8), report=interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def interrupt(made, after):
+    raise KeyboardInterrupt
 
 
 def test_an_existing_destination_is_left_alone(tmp_path):
     write_checkpoint(tmp_path / "source")
     before = (tmp_path / "source" / "model.safetensors").read_bytes()
     with pytest.raises(DSpineError, match="never overwritten"):
-        convert(tmp_path / "source", tmp_path / "source", Format.FP8)
+        convert(plan_conversion(tmp_path / "source", tmp_path / "source", Format.FP8))
     assert (tmp_path / "source" / "model.safetensors").read_bytes() == before
 
 
@@ -158,14 +183,14 @@ def plant_death(moment, patch):
         patch.setattr(TensorWriter, "close", die)
     elif moment == "provenance":
         patch.setattr(module, "_provenance", die)
-    else:
+    elif moment == "config":
         write_text = module.write_text
         patch.setattr(
             module, "write_text", lambda path, text: die() if path.name == "config.json" else write_text(path, text)
         )
 
 
-@pytest.mark.parametrize("moment", ["tensor", "closing", "provenance", "config"])
+@pytest.mark.parametrize("moment", ["tensor", "closing", "report", "provenance", "config"])
 def test_a_killed_conversion_leaves_nothing_that_loads(tmp_path, moment):
     write_checkpoint(tmp_path / "source")
     child = os.fork()
@@ -173,7 +198,8 @@ def test_a_killed_conversion_leaves_nothing_that_loads(tmp_path, moment):
         torch.set_num_threads(1)  # a forked process has no thread pool
         with pytest.MonkeyPatch.context() as patch:
             plant_death(moment, patch)
-            convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+            report = die if moment == "report" else lambda made, after: {"conversion.md": "a report"}
+            convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8), report=report)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert not (tmp_path / "made").exists()
@@ -181,7 +207,7 @@ def test_a_killed_conversion_leaves_nothing_that_loads(tmp_path, moment):
     assert [path.name.startswith(".made.") and path.name.endswith(".partial") for path in left] == [True]
     with pytest.raises(CheckpointError):
         load_checkpoint(left[0])
-    convert(tmp_path / "source", tmp_path / "made", Format.FP8)  # nothing stands in the way of the next try
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8))  # the next try can
     assert examine(tmp_path / "made").problems == []
 
 
@@ -198,4 +224,4 @@ def test_memory_is_that_of_one_tensor(tmp_path, monkeypatch):
         return tensor
 
     monkeypatch.setattr(read_module, "read_checked", watched)
-    convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8))

@@ -3,7 +3,7 @@
 import pytest
 
 from sglang_dspine.checkpoint import examine
-from sglang_dspine.checkpoint.convert import Format, convert
+from sglang_dspine.checkpoint.convert import Format, convert, plan_conversion
 from sglang_dspine.checkpoint.manifest import MANIFEST, check_manifest
 from tests.support.checkpoints import change_a_bit, write_checkpoint
 
@@ -11,7 +11,7 @@ from tests.support.checkpoints import change_a_bit, write_checkpoint
 @pytest.fixture
 def converted(tmp_path):
     write_checkpoint(tmp_path / "source")
-    convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8))
     return tmp_path / "made"
 
 

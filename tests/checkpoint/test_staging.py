@@ -5,7 +5,7 @@ import os
 import pytest
 
 from sglang_dspine.checkpoint import staging as module
-from sglang_dspine.checkpoint.staging import leftovers, staging, write_text
+from sglang_dspine.checkpoint.staging import check_destination, leftovers, staging, write_text
 from sglang_dspine.errors import DSpineError
 
 
@@ -49,11 +49,21 @@ def test_what_came_into_being_meanwhile_is_kept(tmp_path):
 
 def test_a_full_disk_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: _Usage)
-    said = r"expected 3\.00 GB of free space, found 2\.00 GB"
-    with pytest.raises(DSpineError, match=said), staging(tmp_path / "drafter", 3_000_000_000):
-        pass
+    for need, said in ((3_000_000_000, r"needs 3\.0 GB of disk, .* has 2\.0 MB free"), (2_100_000, r"needs 2\.1 MB")):
+        with pytest.raises(DSpineError, match=said), staging(tmp_path / "drafter", need):
+            pass
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_place_below_a_file_or_in_a_folder_that_may_not_be_written_is_refused_by_name(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    with pytest.raises(DSpineError, match=r"expected a folder above it, found that .*file is none"):
+        check_destination(tmp_path / "file" / "deep" / "drafter", 1)
+    monkeypatch.setattr(module.os, "access", lambda path, mode: False)  # a test may run as root
+    with pytest.raises(DSpineError, match="may not be written by this user"):
+        check_destination(tmp_path / "new" / "drafter", 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 class _Usage:
-    free = 2_000_000_000
+    free = 2_000_000

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sglang_dspine.checkpoint import Layout, load_checkpoint
-from sglang_dspine.checkpoint.convert import Format, convert
+from sglang_dspine.checkpoint.convert import Format, convert, plan_conversion
 from sglang_dspine.checkpoint.view import servable_folder
 from tests.support.checkpoints import TINY, edit_config, write_checkpoint
 
@@ -19,7 +19,7 @@ def test_a_config_that_says_all_is_served_in_place(tmp_path):
     write_checkpoint(tmp_path / "source")
     edit_config(tmp_path / "source", dtype="bfloat16")
     assert servable_folder(tmp_path / "source", tmp_path / "cache") == tmp_path / "source"
-    convert(tmp_path / "source", tmp_path / "made", Format.FP8)
+    convert(plan_conversion(tmp_path / "source", tmp_path / "made", Format.FP8))
     assert servable_folder(tmp_path / "made", tmp_path / "cache") == tmp_path / "made"
     assert not (tmp_path / "cache").exists()
 

@@ -5,9 +5,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from sglang_dspine.agreement import basis as basis_module
+from sglang_dspine.agreement import measure as measure_module
 from sglang_dspine.agreement.captures import save_captures, synthetic
 from sglang_dspine.checkpoint import Layout, examine
 from sglang_dspine.cli.main import app
+from sglang_dspine.errors import DSpineError
 from tests.support.checkpoints import TINY, write_checkpoint
 from tests.support.models import dense_qwen3, dspine_drafter
 
@@ -62,6 +65,56 @@ def test_captures_are_taken_from_a_file_and_not_beside_a_target(tmp_path):
     assert status == 1 and "pass one" in output and not (tmp_path / "made").exists()
     status, output = run(*given)
     assert status == 0 and "measured on captures" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--prompts", "PROMPTS"], "--prompts says how a target writes; pass --target with it"),
+        (["--device", "cpu"], "--device says how a target writes; pass --target with it"),
+        (["--no-agreement", "--target", "TARGET"], "then nothing is measured"),
+        (["--captures", "PROMPTS"], "is no file of captures"),
+        (["--target", "/no/such"], "/no/such: is no folder; expected the folder of a target, or a repository id"),
+        (["--target", "TARGET", "--prompts", "/no/such"], "expected a text file with one prompt a line"),
+        (["--target", "TARGET", "--device", "bogus"], "--device bogus: this PyTorch cannot use it"),
+        (["--target", "DRAFT"], "num_target_layers differs from the target's"),
+    ],
+)
+def test_what_to_measure_on_is_checked_before_anything_is_written(tmp_path, options, said):
+    (tmp_path / "prompts").write_text("one\n")
+    places = {"PROMPTS": str(tmp_path / "prompts"), "TARGET": dense_qwen3(), "DRAFT": dspine_drafter()}
+    status, output = run(
+        dspine_drafter(), tmp_path / "made", "--format", "fp8", *(places.get(option, option) for option in options)
+    )
+    assert status == 1 and said in output
+    assert [path.name for path in tmp_path.iterdir()] == ["prompts"]
+
+
+def test_a_target_that_fails_while_it_writes_costs_no_conversion(tmp_path, monkeypatch):
+    monkeypatch.setattr(basis_module, "record", out_of_memory)
+    status, output = run(dspine_drafter(), tmp_path / "made", "--format", "fp8", "--target", dense_qwen3())
+    assert status == 1 and "out of memory" in output and list(tmp_path.iterdir()) == []
+
+
+def out_of_memory(*_, **__):
+    raise DSpineError("out of memory")
+
+
+def test_an_interrupt_while_the_change_is_measured_leaves_nothing(tmp_path, monkeypatch):
+    write_checkpoint(tmp_path / "source")
+    monkeypatch.setattr(measure_module, "measure", interrupt)
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "source"), str(tmp_path / "made"), "--format", "fp8"])
+    assert result.exit_code == 130 and [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_log_gets_a_line_a_phase(tmp_path):
+    write_checkpoint(tmp_path / "source")
+    _, output = run(tmp_path / "source", tmp_path / "made", "--format", "fp8")
+    assert "converting ...\n" in output and "drafting with both ...\n" in output
 
 
 def test_agreement_can_be_left_out(tmp_path):

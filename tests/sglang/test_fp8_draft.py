@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sglang_dspine.checkpoint import load_checkpoint
-from sglang_dspine.checkpoint.convert import Format, convert
+from sglang_dspine.checkpoint.convert import Format, convert, plan_conversion
 from sglang_dspine.checkpoint.expected import is_fp8_linear
 from sglang_dspine.checkpoint.fp8 import quantise_rows
 from sglang_dspine.checkpoint.values import dequantise
@@ -130,8 +130,8 @@ def test_an_fp8_checkpoint_is_served_like_the_bf16_one_bit_for_bit(engines, pair
         return [out.output_ids for out in outputs], [out.accept_lengths for out in outputs], last
 
     # the codes of a float32 checkpoint reach SGLang unrounded; what is compared starts from BF16, as drafters ship
-    convert(Path(pair.draft), tmp_path / "bf16", Format.BF16)
-    convert(tmp_path / "bf16", tmp_path / "fp8", Format.FP8)
+    convert(plan_conversion(Path(pair.draft), tmp_path / "bf16", Format.BF16))
+    convert(plan_conversion(tmp_path / "bf16", tmp_path / "fp8", Format.FP8))
     bf16, fp8 = served(tmp_path / "bf16"), served(tmp_path / "fp8")
     assert bf16[0] == fp8[0] and bf16[1] == fp8[1]
     assert all(torch.equal(a, b) for a, b in zip(bf16[2], fp8[2], strict=True))
