@@ -43,7 +43,7 @@ class Row:
     stage: str
     batch: int
     width: int
-    form: str  # kernel, dependent (the same, launches overlapping), torch, compiled (direct table, torch.compile)
+    form: str  # kernel, dependent (launches overlap), vendor (its read-out), torch, compiled (the direct table)
     us: float
     us_min: float
     us_max: float
@@ -51,9 +51,9 @@ class Row:
     ratio: float  # us / floor_us
 
 
-def run_bridge(w: Weights, b: Batch, dependent: bool) -> None:
+def run_bridge(w: Weights, b: Batch, dependent: bool, few: bool | None = None) -> None:
     for layer in w.layers:
-        for launch in plan_injection(b.residual, b.delta, b.anchor, layer, dependent=dependent)[0]:
+        for launch in plan_injection(b.residual, b.delta, b.anchor, layer, few, dependent)[0]:
             launch.run()
 
 
@@ -96,6 +96,7 @@ def stage_arms(w: Weights, b: Batch, compiled: Callable[..., torch.Tensor] | Non
         "bridge": {
             "kernel": [lambda: run_bridge(w, b, False)],
             "dependent": [lambda: run_bridge(w, b, True)],
+            "vendor": [lambda: run_bridge(w, b, False, few=False)],
             "torch": [lambda: [inject_naive(b.residual, b.delta, b.anchor, layer) for layer in w.layers]],
         },
         "head": {"torch": [lambda: b.u @ w.head.T]},
