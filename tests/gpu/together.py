@@ -11,6 +11,7 @@ every command's was.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -63,14 +64,18 @@ def members(name: str) -> list[int]:
     return found
 
 
-def end(job: Job) -> None:
-    """Stop whatever of it still runs: a server that a command left would hold memory that the next one needs."""
-    for pid in members(job.name):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    job.process.wait(20)
+def end(job: Job, seconds: float = 20) -> None:
+    """Stop whatever of it still runs: a server that a command left would hold memory that the next one needs.
+
+    Until none is found: one killed may take a moment to die, and one that was just being started is seen only later.
+    """
+    deadline = time.monotonic() + seconds
+    while (left := members(job.name)) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    job.process.wait(seconds)
 
 
 def collect(out: Path, job: Job) -> None:
