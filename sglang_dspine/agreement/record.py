@@ -38,7 +38,7 @@ def check_target(target: str, config: DraftConfig, device: str) -> None:
         torch.ones(1, device=device).sum().item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise DSpineError(f"--device {device}: this PyTorch cannot use it ({_first_line(error)}); use cpu") from None
-    with _told(target):
+    with _told(target), _quiet():
         found = AutoConfig.from_pretrained(target).get_text_config()
         AutoTokenizer.from_pretrained(target)
     check_against_target(config, found.hidden_size, config.vocab_size, found.num_hidden_layers)
@@ -62,7 +62,7 @@ def record(
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    with _told(target):
+    with _told(target), _quiet():
         tokenizer = AutoTokenizer.from_pretrained(target)
         model: Any = AutoModelForCausalLM.from_pretrained(target, dtype="auto")
         model = model.to(device).eval()
@@ -89,6 +89,22 @@ def _told(target: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise DSpineError(f"--target {target}: transformers cannot run it: {_first_line(error)}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Transformers' bars and advice on faster kernels, which would stand between the lines of our own progress."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import DraftConfig, render_config
 from ..config.reference import MODEL_FILE
-from ..errors import CheckpointError
+from ..errors import CheckpointError, DSpineError
 from ..headers import Stored
 from .examine import Examination, examine_headers
 from .expected import is_fp8_linear, stored_tensors
@@ -86,12 +86,14 @@ def plan_conversion(source: Path, destination: Path, format: Format, rounding: R
 
     Raises:
         CheckpointError: the source would not load, or is not what its manifest says; every problem is named.
-        DSpineError: the destination exists, cannot be made, or the disk has no room.
+        DSpineError: the destination exists, lies in the source, cannot be made, or the disk has no room.
     """
     seen = examine_headers(source)
     seen.problems += check_manifest(seen.folder)
     seen.raise_problems()
     assert seen.config is not None
+    if destination.resolve().is_relative_to(seen.folder.resolve()) and not destination.exists():
+        raise DSpineError(f"{destination}: lies inside {seen.folder}, which is only read; name a folder elsewhere")
     plan = Plan(seen, destination, format, rounding, plan_file(destination / MODEL_FILE, _wanted(seen.config, format)))
     check_destination(destination, plan.nbytes + _BESIDE)
     return plan

@@ -51,6 +51,10 @@ def command(
         if not agreement and (target or prompts or captures or device):
             raise DSpineError("--no-agreement: then nothing is measured; leave out what says on what")
         plan = plan_conversion(locate_checkpoint(source), destination, format, rounding)
+        if plan.seen.layout is format.layout:
+            errors.print(
+                f"note: {source} is in that layout already; every tensor is read and written anew", markup=False
+            )
         measured_on = _basis(plan, target, prompts, captures, device) if agreement else None
         for path in leftovers(destination):
             errors.print(f"note: {path} was left by a conversion that was killed; remove it", markup=False)

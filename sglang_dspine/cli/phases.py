@@ -41,13 +41,14 @@ class Phases:
 
     def _lines(self, name: str, total: float) -> Advance:
         self.console.print(f"{name} ...", markup=False)
-        done, said = 0.0, time.monotonic()
+        done, said, lines = 0.0, time.monotonic(), 0
 
         def advance(amount: float, now: str = "") -> None:
-            nonlocal done, said
+            nonlocal done, said, lines
             done += amount
-            if time.monotonic() - said >= EVERY:
-                said = time.monotonic()
+            whole = done >= total * (1 - 1e-9)  # parts of 1.0 add up to a little less
+            if time.monotonic() - said >= EVERY or (whole and lines):
+                said, lines = time.monotonic(), lines + 1
                 self.console.print(f"{name}: {done / total:.0%}", markup=False)
 
         return advance

@@ -171,6 +171,15 @@ def test_an_existing_destination_is_left_alone(tmp_path):
     assert (tmp_path / "source" / "model.safetensors").read_bytes() == before
 
 
+def test_a_destination_inside_the_source_is_refused(tmp_path):
+    write_checkpoint(tmp_path / "source")
+    (tmp_path / "link").symlink_to(tmp_path / "source")
+    for inside in (tmp_path / "source" / "made", tmp_path / "link" / "deep" / "made"):
+        with pytest.raises(DSpineError, match="lies inside"):
+            plan_conversion(tmp_path / "source", inside, Format.FP8)
+    plan_conversion(tmp_path / "source", tmp_path / "source-made", Format.FP8)
+
+
 def die(*args, **kwargs):
     os.kill(os.getpid(), signal.SIGKILL)
 

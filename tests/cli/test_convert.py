@@ -53,6 +53,7 @@ def test_agreement_is_measured_on_the_text_of_a_target_that_is_named(tmp_path):
     given = ["--format", "fp8", "--target", target, "--prompts", tmp_path / "prompts.txt"]
     status, output = run(dspine_drafter(), tmp_path / "made", *given)
     assert status == 0 and "accepted length, bonus included" in output and "of 2 texts" in output
+    assert "Loading weights" not in output and "Setting `" not in output and "fallback" not in output
     found = json.loads((tmp_path / "made" / "conversion.json").read_text())["agreement"]
     assert 1 <= found["acceptance"]["before"] <= 8 and found["acceptance"]["low"] <= found["acceptance"]["ratio"]
 
@@ -121,6 +122,13 @@ def test_agreement_can_be_left_out(tmp_path):
     write_checkpoint(tmp_path / "source")
     status, output = run(tmp_path / "source", tmp_path / "made", "--format", "bf16", "--no-agreement")
     assert status == 0 and "not measured" in output
+
+
+@pytest.mark.parametrize(("layout", "noted"), [(Layout.FP8, True), (Layout.SPECFORGE, False)])
+def test_a_source_that_is_already_what_is_asked_for_is_noted(tmp_path, layout, noted):
+    write_checkpoint(tmp_path / "source", layout=layout)
+    status, output = run(tmp_path / "source", tmp_path / "made", "--format", "fp8", "--no-agreement")
+    assert status == 0 and ("is in that layout already" in output) is noted
 
 
 def test_a_format_is_asked_for(tmp_path):
