@@ -57,6 +57,12 @@ def _refuse_unsupported(args: Any) -> None:
         raise FlagError("--speculative-adaptive is EAGLE's; DSPINE has its own width table")
     if getattr(args, "speculative_draft_sink_size", None):
         raise FlagError("--speculative-draft-sink-size: DSPINE drafts over a window without sinks; leave it unset")
+    lazy = getattr(args, "mamba_radix_cache_strategy", None) == "extra_buffer_lazy"
+    if lazy and getattr(args, "disable_overlap_schedule", False):
+        raise FlagError(
+            "--mamba-radix-cache-strategy extra_buffer_lazy needs the overlap schedule: drop "
+            "--disable-overlap-schedule, or pass extra_buffer"
+        )  # SGLang's assertion comes after the weights
     if args.speculative_draft_model_path is None:
         raise FlagError("DSPINE needs --speculative-draft-model-path: a DSpine checkpoint folder or repository id")
 

@@ -169,8 +169,14 @@ def table(budget: Budget) -> list[str]:
     """The budget for a reader."""
     how = "as given" if budget.chosen else "about what SGLang will choose"
     rows = [(line.name, line.bytes, line.note) for line in budget.lines]
+    a_token = f"{budget.per_token / 1e3:.1f} kB a token, draft included"
     caches = max(0, budget.static - budget.fixed)
-    rows.append(("KV caches, and more states", caches, f"{budget.per_token / 1e3:.1f} kB a token, draft included"))
+    if budget.most_tokens:
+        caches, a_token = (
+            min(caches, budget.tokens * budget.per_token),
+            f"at most {budget.most_tokens} tokens, {a_token}",
+        )
+    rows.append(("KV caches" if budget.most_tokens else "KV caches, and more states", caches, a_token))
     title = f"memory budget: {budget.memory.free / GB:.1f} GB is the {budget.memory.source}"
     lines = [f"{title}; {budget.fraction:.2f} of it is set aside ({how})"]
     lines += [f"  {size / GB:7.2f} GB  {name}" + (f"  ({note})" if note else "") for name, size, note in rows]

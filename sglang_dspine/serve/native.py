@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ..preflight.gpu import Memory, find_memory
 from ..preflight.model import Target, read_target
+from ..preflight.words import value_of
 from .command import DRAFTER, Command, launch_command, refuse_taken, speculation
 from .failure import ServeError
 from .hardware import Gpu, find_gpu
 from .jobs import compile_jobs
-from .profile import Flag, Profile, choose_profile
+from .profile import LAZY_CACHE, NO_OVERLAP, Flag, Profile, choose_profile
 from .settings import Settings
 from .target import is_recurrent
 
@@ -50,6 +51,8 @@ def plan(settings: Settings, extra: Sequence[str]) -> Plan:
     if gpu is not None:
         jobs = {"MAX_JOBS": str(compile_jobs(memory))}
         profile = replace(profile, environment=profile.environment | jobs)
+    if value_of(extra, LAZY_CACHE.name) == LAZY_CACHE.value:  # SGLang's works beside the overlap schedule alone
+        profile = replace(profile, flags=tuple(flag for flag in profile.flags if flag != NO_OVERLAP))
     refuse_taken(extra, DRAFTER)
     draft = settings.draft or DRAFT
     flags = (*speculation(draft), OBSERVED)

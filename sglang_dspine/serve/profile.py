@@ -33,20 +33,22 @@ CPU_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # small matrices: more threads only wait for each other
     "TOKENIZERS_PARALLELISM": "false",
 }
+NO_OVERLAP = Flag("--disable-overlap-schedule", None, "no GPU whose work could be overlapped")
 CPU_FLAGS = (
     Flag("--device", "cpu", "no GPU"),
     Flag("--dtype", "float32", "speculation and plain decode then agree token by token"),
     Flag("--attention-backend", "intel_amx", "SGLang's CPU attention"),
     Flag("--cuda-graph-backend-decode", "disabled", "no GPU"),
     Flag("--cuda-graph-backend-prefill", "disabled", "no GPU"),
-    Flag("--disable-overlap-schedule", None, "no GPU whose work could be overlapped"),
+    NO_OVERLAP,
     Flag("--sleep-on-idle", None, "an idle server leaves the cores to others"),
 )
 CPU_RECURRENT = (Flag("--mamba-ssm-dtype", "float32", "as --dtype"),)
+LAZY_CACHE = Flag("--mamba-radix-cache-strategy", "extra_buffer_lazy", "prefix cache beside the overlap schedule")
 RECURRENT = (
     Flag("--mamba-ssm-dtype", "bfloat16", "half the recurrent state of float32"),
     Flag("--enable-linear-replayssm-spec", None, "verify keeps rounds, not a state per row"),
-    Flag("--mamba-radix-cache-strategy", "extra_buffer_lazy", "prefix cache beside the overlap schedule"),
+    LAZY_CACHE,
 )
 FP8_DRAFT = Flag("--speculative-draft-model-quantization", "fp8", "half the draft weights to read per round")
 

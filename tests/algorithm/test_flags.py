@@ -72,6 +72,7 @@ def test_a_width_inside_the_block_is_kept(draft, width):
         ({"enable_dp_attention": True}, "--enable-dp-attention"),
         ({"lora_paths": ["x"]}, "LoRA"),
         ({"speculative_adaptive": True}, "--speculative-adaptive"),
+        ({"mamba_radix_cache_strategy": "extra_buffer_lazy", "disable_overlap_schedule": True}, "or pass extra_buffer"),
         ({"speculative_draft_sink_size": 4}, "--speculative-draft-sink-size"),
         ({"speculative_draft_model_path": None}, "needs --speculative-draft-model-path"),
         ({"speculative_num_steps": 3}, "--speculative-num-steps 3"),

@@ -43,6 +43,12 @@ def test_every_part_is_a_line_and_the_lines_add_up(tmp_path):
         assert part in text
 
 
+def test_caches_that_are_limited_in_tokens_are_no_larger(tmp_path):
+    limited = [*FLAGS, *REPLAY, "--max-total-tokens", "8192"]
+    text = "\n".join(table(budget(tmp_path, 119 * 10**9, limited)))
+    assert f"{8192 * 2 * 16 * 4 * 256 * 2 / 1e9:.2f} GB  KV caches  (at most 8192 tokens, " in text
+
+
 @pytest.mark.report(26)
 def test_a_machine_whose_memory_is_taken_is_refused_with_the_amount_and_the_cure(tmp_path):
     assert check_budget(budget(tmp_path, 119 * 10**9)).level == "ok"
