@@ -51,7 +51,7 @@ def basis(
         return found
     texts = BUILT_IN if prompts is None else _texts(prompts)
     folder = str(locate_checkpoint(target, kind="a target"))
-    check_target(folder, config, device or "cpu")
+    check_target(folder, config, device or "cpu", texts)
     return TargetText(config, folder, texts, device or "cpu")
 
 

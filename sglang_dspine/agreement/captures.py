@@ -56,12 +56,24 @@ class Captures:
                 raise DSpineError(
                     f"captures: text {i}: expected written in [1, {len(text.tokens)}], found {text.written}"
                 )
+        self._check_values()
         shapes = [tuple(tensor.shape) for tensor in (self.embed, self.head, self.mask)]
         if shapes != [(len(self.embed), config.hidden_size)] * 2 + [(config.hidden_size,)]:
             raise DSpineError(
                 f"captures: expected embed and head [tokens, {config.hidden_size}], mask [{config.hidden_size}]; "
                 f"found {', '.join(str(list(shape)) for shape in shapes)}"
             )
+
+    def _check_values(self) -> None:
+        named = {f"text {i}: taps": text.taps for i, text in enumerate(self.texts)}
+        for name, tensor in {**named, "embed": self.embed, "head": self.head, "mask": self.mask}.items():
+            if not finite(tensor):
+                raise DSpineError(f"captures: {name}: expected finite numbers; what wrote them is broken")
+
+
+def finite(tensor: Tensor) -> bool:
+    """Without a copy of it."""
+    return tensor.numel() == 0 or all(bool(end.isfinite()) for end in tensor.aminmax())
 
 
 def synthetic(config: DraftConfig) -> Captures:

@@ -21,8 +21,8 @@ class Acceptance:
     before: float
     after: float
     ratio: float  # after / before
-    low: float  # 95 % interval of the ratio, texts resampled
-    high: float
+    low: float | None  # 95 % interval of the ratio, texts resampled; None for a single text
+    high: float | None
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def _acceptance(captures: Captures, anchors: list[Anchor], before: Tensor, after
     text = torch.stack([captures.texts[a.text].tokens[a.at + 1 : a.at + 1 + rows] for a in anchors])
     lengths = [((tokens == text).long().cumprod(1).sum(1) + 1).double() for tokens in (before, after)]
     of_text = torch.tensor([anchor.text for anchor in anchors])
-    low, high = ratio_interval(lengths[0], lengths[1], of_text)
+    several = len(of_text.unique()) > 1
+    low, high = ratio_interval(lengths[0], lengths[1], of_text) if several else (None, None)
     means = [float(n.mean()) for n in lengths]
     return Acceptance(means[0], means[1], means[1] / means[0], low, high)
 

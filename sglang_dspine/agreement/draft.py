@@ -17,7 +17,7 @@ from ..reference.bridge import Bridge
 from ..reference.candidates import top_candidates
 from ..reference.layerwise import layerwise_states
 from ..reference.table import Refiner, refine_serially
-from .captures import Captures, Text
+from .captures import Captures, Text, finite
 
 BLOCKS_PER_TEXT = 24
 _TAPS = 1 << 28  # bytes of captures drafted behind together
@@ -37,6 +37,7 @@ class Drafted:
 
     candidates: Tensor  # int64 [A, R, K]
     tokens: Tensor  # int64 [A, R] greedy proposals
+    finite: bool = True  # all that the proposals were made from
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ def draft(
     for chunk in _chunks(captures, anchors):
         parts.append(_draft(config, read, captures, chunk))
         progress(len(chunk))
-    return Drafted(torch.cat([p.candidates for p in parts]), torch.cat([p.tokens for p in parts]))
+    return Drafted(
+        torch.cat([p.candidates for p in parts]), torch.cat([p.tokens for p in parts]), all(p.finite for p in parts)
+    )
 
 
 def _chunks(captures: Captures, anchors: list[Anchor]) -> Iterator[list[Anchor]]:
@@ -127,7 +130,7 @@ def _draft(config: DraftConfig, read: LazyWeights, captures: Captures, anchors: 
     vocab, head = min(config.vocab_size, len(captures.head)), captures.head.float()
     candidates = top_candidates(states.block_hidden[:, 1:], head, config.top_k, vocab, arithmetic)
     proposals = _walk(config, read, states.pre_injection[:, 1:], candidates, tokens, head, arithmetic)
-    return Drafted(candidates, proposals)
+    return Drafted(candidates, proposals, finite(states.block_hidden) and finite(states.pre_injection))
 
 
 def _walk(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from ..checkpoint.target import check_against_target
 from ..config import DraftConfig
@@ -26,11 +27,15 @@ BUILT_IN = (
 )  # fmt: skip
 
 
-def check_target(target: str, config: DraftConfig, device: str) -> None:
+NEW_TOKENS = 96  # that the target writes behind each prompt
+
+
+def check_target(target: str, config: DraftConfig, device: str, prompts: Sequence[str] = ()) -> None:
     """Whether `record` can begin, without reading a weight.
 
     Raises:
-        DSpineError: transformers knows no such target, it is not this drafter's, or PyTorch lacks the device.
+        DSpineError: transformers knows no such target, it is not this drafter's, PyTorch lacks the device, or a prompt
+            has no token or leaves no room to write.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -40,8 +45,21 @@ def check_target(target: str, config: DraftConfig, device: str) -> None:
         raise DSpineError(f"--device {device}: this PyTorch cannot use it ({_first_line(error)}); use cpu") from None
     with _told(target), _quiet():
         found = AutoConfig.from_pretrained(target).get_text_config()
-        AutoTokenizer.from_pretrained(target)
+        tokenizer = AutoTokenizer.from_pretrained(target)
+        lengths = [len(tokenizer(prompt)["input_ids"]) for prompt in prompts]
     check_against_target(config, found.hidden_size, config.vocab_size, found.num_hidden_layers)
+    _check_lengths(target, lengths, getattr(found, "max_position_embeddings", None))
+
+
+def _check_lengths(target: str, lengths: Sequence[int], most: int | None) -> None:
+    for number, length in enumerate(lengths, start=1):
+        if length == 0:
+            raise DSpineError(f"--target {target}: its tokenizer makes no token of prompt {number}; is it all there?")
+        if most is not None and length + NEW_TOKENS > most:
+            raise DSpineError(
+                f"--target {target}: expected prompts of at most {most - NEW_TOKENS} tokens, so that {NEW_TOKENS} can "
+                f"follow; prompt {number} has {length}"
+            )
 
 
 @torch.no_grad()
@@ -50,7 +68,7 @@ def record(
     prompts: Sequence[str],
     layers: Sequence[int],
     mask_token: int,
-    new_tokens: int = 96,
+    new_tokens: int = NEW_TOKENS,
     device: str = "cpu",
     progress: Callable[[], None] = lambda: None,
 ) -> Captures:
@@ -79,7 +97,13 @@ def record(
             texts.append(Text(taps.cpu(), whole[0].cpu(), ids.shape[1]))
             progress()
     embed, head = model.get_input_embeddings().weight.detach().cpu(), model.lm_head.weight.detach().cpu()
-    return Captures(tuple(texts), embed, head, embed[mask_token], f"{len(texts)} greedy texts of {new_tokens} tokens")
+    return Captures(
+        tuple(texts),
+        embed,
+        head,
+        embed[mask_token],
+        f"{len(texts)} greedy text{'s' * (len(texts) != 1)} of {new_tokens} tokens",
+    )
 
 
 @contextmanager
@@ -87,7 +111,7 @@ def _told(target: str) -> Iterator[None]:
     """What transformers raises, as one sentence; out of memory is one of its RuntimeErrors."""
     try:
         yield
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         raise DSpineError(f"--target {target}: transformers cannot run it: {_first_line(error)}") from error
 
 

@@ -18,7 +18,7 @@ from .examine import Examination, examine_headers
 from .expected import is_fp8_linear, stored_tensors
 from .fp8 import Rounding, quantise_rows
 from .layouts import SCALE_SUFFIX, Layout
-from .manifest import MANIFEST, check_manifest, file_entry, render_manifest, text_entry
+from .manifest import MANIFEST, check_manifest, file_entry, recorded_rounding, render_manifest, text_entry
 from .parts import part_bytes
 from .read import iter_examined
 from .staging import check_destination, staging, write_text
@@ -52,7 +52,7 @@ class Conversion:
     config: DraftConfig
     source_layout: Layout
     layout: Layout
-    rounding: Rounding
+    rounding: Rounding | None  # None: nothing was rounded to FP8
     before: dict[str, int]
     after: dict[str, int]
 
@@ -67,7 +67,7 @@ class Plan:
     seen: Examination
     destination: Path
     format: Format
-    rounding: Rounding
+    rounding: Rounding | None
     tensors: dict[str, Stored]
 
     @property
@@ -81,12 +81,14 @@ class Plan:
         return sum(stored.nbytes for stored in self.tensors.values())
 
 
-def plan_conversion(source: Path, destination: Path, format: Format, rounding: Rounding = Rounding.IEEE) -> Plan:
+def plan_conversion(source: Path, destination: Path, format: Format, rounding: Rounding | None = None) -> Plan:
     """Read the headers of `source`, any layout, and look at the place of `destination`; writes nothing.
 
+    rounding: of FP8; None: as the source was rounded before, else IEEE.
     Raises:
         CheckpointError: the source would not load, or is not what its manifest says; every problem is named.
-        DSpineError: the destination exists, lies in the source, cannot be made, or the disk has no room.
+        DSpineError: the rounding is not the source's; the destination exists, lies in the source or cannot be made; the
+            disk has no room.
     """
     seen = examine_headers(source)
     seen.problems += check_manifest(seen.folder)
@@ -94,6 +96,7 @@ def plan_conversion(source: Path, destination: Path, format: Format, rounding: R
     assert seen.config is not None
     if destination.resolve().is_relative_to(seen.folder.resolve()) and not destination.exists():
         raise DSpineError(f"{destination}: lies inside {seen.folder}, which is only read; name a folder elsewhere")
+    rounding = _rounding(seen.folder, format, rounding)
     plan = Plan(seen, destination, format, rounding, plan_file(destination / MODEL_FILE, _wanted(seen.config, format)))
     check_destination(destination, plan.nbytes + _BESIDE)
     return plan
@@ -125,6 +128,21 @@ def convert(
     return made
 
 
+def _rounding(folder: Path, format: Format, asked: Rounding | None) -> Rounding | None:
+    """Values on the grid of one rounding, rounded by the other, are what neither makes of the original."""
+    if format is not Format.FP8:
+        if asked is not None:
+            raise DSpineError(f"--rounding {asked} says how FP8 is rounded; leave it out with --format {format.value}")
+        return None
+    before = recorded_rounding(folder)
+    if asked is not None and before not in (None, str(asked)):
+        raise DSpineError(
+            f"{folder}: was rounded to FP8 with --rounding {before}, which --rounding {asked} would round once more; "
+            "convert the checkpoint it was made from"
+        )
+    return asked or (Rounding(before) if before else Rounding.IEEE)
+
+
 def _wanted(config: DraftConfig, format: Format) -> dict[str, tuple[tuple[int, ...], str]]:
     """Each tensor of the result; the first dtype a layout allows, BF16 before the other floats, is the one written."""
     return {name: (shape, dtypes[0]) for name, (shape, dtypes) in stored_tensors(config, format.layout).items()}
@@ -143,7 +161,7 @@ def _converted(plan: Plan) -> Iterator[tuple[str, torch.Tensor]]:
         narrow = tensor.to(torch.bfloat16)
         _check_range(plan.seen, name, tensor, narrow)
         del tensor
-        if plan.format is Format.FP8 and is_fp8_linear(name):
+        if plan.rounding is not None and is_fp8_linear(name):
             values, scale = quantise_rows(narrow, plan.rounding)
             del narrow
             yield name, values
@@ -170,7 +188,7 @@ def _finish(folder: Path, plan: Plan, report: Mapping[str, str]) -> None:
     config = json.dumps(render_config(plan.config) | {"dtype": "bfloat16"}, indent=1, sort_keys=True) + "\n"
     files = {path.name: file_entry(path) for path in sorted(folder.iterdir())} | {"config.json": text_entry(config)}
     result: dict[str, Any] = {"format": plan.format.value, "layout": str(plan.format.layout)}
-    if plan.format is Format.FP8:
+    if plan.rounding is not None:
         result["rounding"] = str(plan.rounding)
     for name, text in report.items():
         write_text(folder / name, text)

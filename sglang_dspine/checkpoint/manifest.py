@@ -47,6 +47,18 @@ def render_manifest(source: dict[str, Any], result: dict[str, Any], files: dict[
     return json.dumps(content, indent=1) + "\n"
 
 
+def recorded_rounding(folder: Path) -> str | None:
+    """How the values of a converted folder were last rounded to FP8, in this conversion or one before it; None: never,
+    or nothing says so."""
+    path = folder / MANIFEST
+    made = json.loads(path.read_bytes()) if path.is_file() else None
+    while isinstance(made, dict):
+        if rounding := made.get("result", {}).get("rounding"):
+            return str(rounding)
+        made = made.get("source", {}).get("manifest")
+    return None
+
+
 def check_manifest(folder: Path) -> list[CheckpointError]:
     """Files that are not what the folder's manifest says; nothing for a folder without one."""
     path = folder / MANIFEST

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.filesize import decimal
@@ -46,12 +46,15 @@ def check_destination(destination: Path, need: int) -> None:
 def staging(destination: Path, need: int) -> Iterator[Path]:
     """A temporary folder beside `destination` that takes its name when the block ends; removed if the block fails.
 
+    So are the folders above it that were not there.
+
     need: bytes that will be written.
     Raises:
         DSpineError: see `check_destination`.
     """
     check_destination(destination, need)
     parent = destination.parent
+    made = [path for path in (parent, *parent.parents) if not path.exists()]  # the innermost first
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=SUFFIX, dir=parent))
     try:
@@ -66,6 +69,9 @@ def staging(destination: Path, need: int) -> Iterator[Path]:
         sync_folder(parent)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # one that somebody else uses meanwhile is not empty
+            for path in made:
+                path.rmdir()
         raise
 
 

@@ -29,15 +29,21 @@ def command(
     destination: Annotated[Path, typer.Argument(metavar="DST", help="New folder; never overwritten.")],
     format: Annotated[Format, typer.Option(help="fp8: linears and fc in e4m3. bf16: everything in BF16.")],
     rounding: Annotated[
-        Rounding, typer.Option(help="Whose FP8 arithmetic: ieee of every GPU but Hopper, hopper of H100 and H200.")
-    ] = Rounding.IEEE,
+        Rounding | None,
+        typer.Option(
+            help="Whose FP8 arithmetic: ieee of every GPU but Hopper, hopper of H100 and H200.",
+            show_default="as SRC was rounded before, else ieee",
+        ),
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="Target that transformers can run: measures accepted length on its text.")
     ] = None,
     prompts: Annotated[
         Path | None, typer.Option(help="With --target: what it continues, one prompt a line; else built-in ones.")
     ] = None,
-    captures: Annotated[Path | None, typer.Option(help="Captures of a target, instead of --target.")] = None,
+    captures: Annotated[
+        Path | None, typer.Option(help="File of captures of a target, instead of --target (docs/tuning.md).")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="Where --target runs.", show_default="cpu")] = None,
     agreement: Annotated[bool, typer.Option(help="Draft with both checkpoints and report what changed.")] = True,
 ) -> None:
@@ -45,7 +51,8 @@ def command(
 
     DST appears when all of it is there, the report of what changed too; a conversion that fails leaves nothing.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the temporary folder is removed
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # so that the temporary folder is removed
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     errors = Console(stderr=True, soft_wrap=True)
     try:
         if not agreement and (target or prompts or captures or device):
@@ -60,11 +67,25 @@ def command(
             errors.print(f"note: {path} was left by a conversion that was killed; remove it", markup=False)
         with Phases(errors).shown() as phases:
             made, found = _convert(phases, plan, measured_on)
-        from ..agreement.report import show
-
-        show(made, found, Console(soft_wrap=True))
     except (DSpineError, OSError) as error:
         errors.print(f"convert: {error}", style="red", markup=False)
+        raise typer.Exit(1) from None
+    _show(made, found, errors)
+
+
+def _show(made: Conversion, found: Agreement | None, errors: Console) -> None:
+    from ..agreement.report import NAME, show
+
+    try:
+        show(made, found, Console(soft_wrap=True))
+        sys.stdout.flush()
+    except OSError as error:
+        where = made.destination / f"{NAME}.md"
+        errors.print(
+            f"convert: {made.destination} is complete, but its report could not be printed ({error}); it is in {where}",
+            style="red",
+            markup=False,
+        )
         raise typer.Exit(1) from None
 
 

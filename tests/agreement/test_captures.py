@@ -43,6 +43,17 @@ def test_captures_of_another_width_are_refused_with_both_shapes():
             replace(given, texts=(text,)).check(TINY)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("which", ["text 3: taps", "embed", "head", "mask"])
+def test_captures_with_numbers_that_are_not_finite_are_refused(which, value):
+    given = synthetic(TINY)
+    given.check(TINY)
+    broken = given.texts[3].taps if which.startswith("text") else getattr(given, which)
+    broken.view(-1)[-1] = value
+    with pytest.raises(DSpineError, match=f"{which}: expected finite numbers"):
+        given.check(TINY)
+
+
 @pytest.mark.parametrize("content", [b"", b"no safetensors", None])
 def test_another_file_is_refused_in_one_sentence(tmp_path, content):
     path = tmp_path / "file"

@@ -50,6 +50,13 @@ def test_without_text_there_is_no_accepted_length():
     assert compare(captures(written=40), [Anchor(0, 39)], same, same).acceptance is None
 
 
+def test_one_text_gives_no_interval():
+    one = Captures(captures().texts[:1], *(None,) * 3, "one")
+    same = drafted([6, 7, 0], [106, 0, 0])
+    found = compare(one, [Anchor(0, 5), Anchor(0, 6)], same, same).acceptance
+    assert found.ratio == 1.0 and found.low is found.high is None
+
+
 def test_whole_texts_are_resampled_because_blocks_of_one_text_are_alike():
     random = torch.Generator().manual_seed(1)
     of_text = torch.arange(10).repeat_interleave(50)

@@ -1,12 +1,14 @@
 """A recorded target wrote the text itself, and its layers are the ones the drafter taps."""
 
+import os
+import shutil
 from dataclasses import replace
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
-from sglang_dspine.agreement.record import BUILT_IN, check_target, record
+from sglang_dspine.agreement.record import BUILT_IN, NEW_TOKENS, check_target, record
 from sglang_dspine.config.parse import load_config
 from sglang_dspine.errors import DSpineError
 from tests.support.models import MASK, dense_qwen3, dspine_drafter, hf_greedy, transformers_model
@@ -40,6 +42,24 @@ def test_a_target_of_another_width_depth_or_without_a_model_is_refused_before_it
     for target in (tmp_path, tmp_path / "none"):
         with pytest.raises(DSpineError, match=rf"--target {target}: transformers cannot run it"):
             check_target(str(target), config, "cpu")
+
+
+def test_prompts_that_leave_no_room_or_make_no_token_are_refused_before_it_is_read():
+    config = load_config(dspine_drafter())
+    with pytest.raises(DSpineError, match="makes no token of prompt 2; is it all there"):
+        check_target(dense_qwen3(), config, "cpu", ("hello", ""))
+    most = AutoConfig.from_pretrained(dense_qwen3()).max_position_embeddings - NEW_TOKENS
+    room = "hello " * most
+    with pytest.raises(DSpineError, match=rf"at most {most} tokens, .*; prompt 1 has \d+"):
+        check_target(dense_qwen3(), config, "cpu", (room,))
+
+
+def test_weights_cut_short_are_one_sentence(tmp_path):
+    shutil.copytree(dense_qwen3(), tmp_path / "cut")
+    for path in (tmp_path / "cut").glob("*.safetensors"):
+        os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(DSpineError, match="transformers cannot run it"):
+        record(str(tmp_path / "cut"), ["hello"], (0, 2), MASK)
 
 
 @pytest.mark.parametrize("device", ["bogus", "meta", "cuda:99"])

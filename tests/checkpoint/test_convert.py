@@ -171,6 +171,27 @@ def test_an_existing_destination_is_left_alone(tmp_path):
     assert (tmp_path / "source" / "model.safetensors").read_bytes() == before
 
 
+@pytest.mark.parametrize("steps", [("fp8",), ("fp8", "bf16")], ids="-".join)
+def test_the_rounding_of_a_source_is_kept_and_never_mixed(tmp_path, steps):
+    write_checkpoint(tmp_path / "0")
+    for step, form in enumerate(steps):
+        asked = Rounding.HOPPER if form == "fp8" else None
+        convert(plan_conversion(tmp_path / f"{step}", tmp_path / f"{step + 1}", Format(form), asked))
+    source = tmp_path / f"{len(steps)}"
+    with pytest.raises(DSpineError, match="was rounded to FP8 with --rounding hopper, which --rounding ieee would"):
+        plan_conversion(source, tmp_path / "made", Format.FP8, Rounding.IEEE)
+    convert(plan_conversion(source, tmp_path / "made", Format.FP8))
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("1", "made")]
+    assert weights[0] == weights[1]
+    assert json.loads((tmp_path / "made" / "manifest.json").read_text())["result"]["rounding"] == "hopper"
+
+
+def test_a_rounding_of_bf16_is_refused(tmp_path):
+    write_checkpoint(tmp_path / "source")
+    with pytest.raises(DSpineError, match="leave it out with --format bf16"):
+        plan_conversion(tmp_path / "source", tmp_path / "made", Format.BF16, Rounding.HOPPER)
+
+
 def test_a_destination_inside_the_source_is_refused(tmp_path):
     write_checkpoint(tmp_path / "source")
     (tmp_path / "link").symlink_to(tmp_path / "source")

@@ -22,10 +22,18 @@ def test_the_folder_appears_when_the_block_ends(tmp_path):
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
 def test_a_block_that_fails_leaves_nothing(tmp_path, error):
-    with pytest.raises(error), staging(tmp_path / "drafter", 1) as folder:
-        write_text(folder / "file", "content")
-        raise error
-    assert list(tmp_path.iterdir()) == []
+    for place in (tmp_path, tmp_path / "some" / "where"):
+        with pytest.raises(error), staging(place / "drafter", 1) as folder:
+            write_text(folder / "file", "content")
+            raise error
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_above_that_somebody_else_uses_meanwhile_stay(tmp_path):
+    with pytest.raises(RuntimeError), staging(tmp_path / "some" / "where" / "drafter", 1):
+        (tmp_path / "some" / "theirs").touch()
+        raise RuntimeError
+    assert [path.name for path in tmp_path.rglob("*")] == ["some", "theirs"]
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])

@@ -1,12 +1,15 @@
 """`convert` from the command line."""
 
 import json
+import os
+import signal
 
 import pytest
 from typer.testing import CliRunner
 
 from sglang_dspine.agreement import basis as basis_module
 from sglang_dspine.agreement import measure as measure_module
+from sglang_dspine.agreement import report as report_module
 from sglang_dspine.agreement.captures import save_captures, synthetic
 from sglang_dspine.checkpoint import Layout, examine
 from sglang_dspine.cli.main import app
@@ -110,6 +113,31 @@ def test_an_interrupt_while_the_change_is_measured_leaves_nothing(tmp_path, monk
 
 def interrupt(*_):
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_nothing(tmp_path, monkeypatch, number):
+    write_checkpoint(tmp_path / "source")
+    monkeypatch.setattr(measure_module, "measure", lambda *_: os.kill(os.getpid(), number))
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        status, _ = run(tmp_path / "source", tmp_path / "made", "--format", "fp8")
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+    assert status == 128 + number and [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_a_report_that_cannot_be_printed_is_no_failed_conversion(tmp_path, monkeypatch):
+    write_checkpoint(tmp_path / "source")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report_module, "show", full)
+    status, output = run(tmp_path / "source", tmp_path / "made", "--format", "fp8")
+    assert status == 1 and "made is complete, but its report could not be printed" in output
+    assert examine(tmp_path / "made").problems == [] and (tmp_path / "made" / "conversion.md").is_file()
 
 
 def test_a_log_gets_a_line_a_phase(tmp_path):
