@@ -15,7 +15,7 @@ from .checks import preflight, refuse
 from .command import Command
 from .docker_plan import HUB, IMAGE, container_name, docker_command, image_of, key_path, plan_mark
 from .engine import PLAN, Container, Engine, require_engine
-from .failure import ServeError, next_step, refused_arguments
+from .failure import ServeError, next_step, refusal
 from .fallback import fallback
 from .guard import watch_memory
 from .keyfile import write_private
@@ -116,9 +116,7 @@ def wait(engine: Engine, settings: Settings, planned: Plan) -> float:
         seen = engine.find(name)
         if seen is None or not seen.running:
             tail = engine.log(name, LINES)
-            raise refused_arguments(None if seen is None else seen.exit_status, tail) or ServeError(
-                _died(seen, settings), tail
-            )
+            raise refusal(None if seen is None else seen.exit_status, tail) or ServeError(_died(seen, settings), tail)
         if seen.health == "healthy":
             return seconds
         watch()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from ..errors import DSpineError
 
 USAGE = 2  # argparse's exit status
+OURS = re.compile(r"^sglang_dspine\.errors\.\w+: (.+)$", re.MULTILINE)  # how Python ends a traceback
 
 
 class ServeError(DSpineError):
@@ -29,8 +32,10 @@ def next_step(killed: bool) -> str:
     return "its last lines are above; sglang-dspine doctor looks for the cause, and a start may be tried again"
 
 
-def refused_arguments(status: int | None, log: str) -> ServeError | None:
-    """The error for a server that only said how it is called, which takes hundreds of lines; None for another end."""
+def refusal(status: int | None, log: str) -> ServeError | None:
+    """The error for a server that said itself why it will not serve, before hundreds of lines; None for another end."""
+    if ours := OURS.findall(log):
+        return ServeError(f"SGLang ended, for this package refuses what it was given: {ours[-1]}")
     _, found, said = log.rstrip().rpartition(": error: ")
     if status != USAGE or not found or "\n" in said:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import httpx
 
-from .failure import ServeError, next_step, refused_arguments
+from .failure import ServeError, next_step, refusal
 from .server import Server
 
 POLL_S = 0.5
@@ -48,7 +48,7 @@ def died(server: Server) -> ServeError:
     """The error for a server that ended by itself."""
     server.log.finish(1.0)
     status, tail = server.exit_status, server.log.tail(DEATH_LINES)
-    if refused := refused_arguments(status, tail):
+    if refused := refusal(status, tail):
         return refused
     how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
     told = f"SGLang ended {how}: {next_step(status == -signal.SIGKILL)}. Full log: {server.log.path}"
