@@ -4,6 +4,7 @@
     python -m tests.gpu.evidence prove OUT 1   # E2, E3, soak; E4 begins and goes on behind
     python -m tests.gpu.evidence prove OUT 2   # soak once more, E4's end
     python -m tests.gpu.evidence prove OUT 3   # E4 with ReplaySSM, alone
+    python -m tests.gpu.evidence sampled OUT   # instead of all these: E4 of the three, on servers started for it
 
 Commands of less than ten minutes each after the start; every report is OUT/*.json, the end of stdout a table.
 
@@ -168,9 +169,11 @@ def prove(out: Path, commands: dict[str, list[str]], limit: float = 560) -> int:
 def main() -> int:
     action, out = sys.argv[1], Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
-    if action == "start":
-        table = servers(out)
-        return 0 if len(start_all(list(table.values()), 300)) == len(table) else 1
+    if action in ("start", "sampled"):
+        table = [server for name, server in servers(out).items() if action == "start" or name.endswith("fine")]
+        if len(start_all(table, 300)) != len(table):
+            return 1
+        return prove(out, distributions(out, ("hybrid", "replay", "dense"))) if action == "sampled" else 0
     part, begin = int(sys.argv[3]), time.time()
     if part == 3:
         return prove(out, distributions(out, ("replay",)))
