@@ -49,6 +49,6 @@ class Phases:
             whole = done >= total * (1 - 1e-9)  # parts of 1.0 add up to a little less
             if time.monotonic() - said >= EVERY or (whole and lines):
                 said, lines = time.monotonic(), lines + 1
-                self.console.print(f"{name}: {done / total:.0%}", markup=False)
+                self.console.print(f"{name}: {100 if whole else int(100 * done / total)}%", markup=False)
 
         return advance
