@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import DSpineError
+from ..evidence.lines import append_line
 from .anchor import EDGES, anchors_of, bucket_of
 from .arm import Arm
 from .capture import Captured, Target
@@ -18,7 +19,7 @@ from .count import Lengths, accepted_lengths, truth_behind
 from .draft import jobs_of, needs_of, open_proposer
 from .sequence import Sequence as Text
 from .sequence import read_sequences
-from .store import Store, dtype_named, fingerprint
+from .store import Store, dtype_named, identity
 
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
@@ -75,7 +76,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     _capture(chosen, settings, store, target, taps, progress)
     target.forget()
     lengths = _draft(chosen, settings, store, taps, widest, progress)
-    header = {"taps": taps, "target": settings.target, "fingerprint": fingerprint(settings.target)}
+    header = {"taps": taps, "target": settings.target, "fingerprint": identity(settings.target)}
     names = {text.name for text, _ in chosen}
     return Measured(settings, lengths, len(names), sum(len(places) for _, places in chosen), header)
 
@@ -147,8 +148,15 @@ def _draft(
     for job, arms in jobs_of(settings.arms).items():
         needs, proposer = needs_of(job), None
         columns = [taps.index(tap) for tap in needs.taps]
+        weights = identity(str(job.folder))  # the folder may have been trained on since
         for i, (text, at) in enumerate(chosen):
-            key = {"draft": job.words, "from": str(store.path(text.ids).name), "at": at, "against": settings.against}
+            key = {
+                "draft": job.words,
+                "weights": weights,
+                "from": str(store.path(text.ids).name),
+                "at": at,
+                "against": settings.against,
+            }
             lengths = book.find(key)
             if lengths is None:
                 proposer = proposer or open_proposer(job, ends, dtype, settings.device)
@@ -192,8 +200,7 @@ class Book:
 
     def add(self, key: dict[str, Any], lengths: list[int]) -> None:
         self._known[_key(key)] = lengths
-        with self.path.open("a") as file:
-            file.write(json.dumps({"key": key, "lengths": lengths}) + "\n")
+        append_line(self.path, json.dumps({"key": key, "lengths": lengths}))
 
 
 def _key(key: dict[str, Any]) -> str:

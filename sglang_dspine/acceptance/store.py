@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ..checkpoint.fingerprint import fingerprint
 from .capture import Captured, Ends
 
 
@@ -22,7 +23,7 @@ class Store:
     def __init__(self, folder: Path, target: str, dtype: str, taps: Sequence[int]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.taps = folder, list(taps)
-        self.key = f"{fingerprint(target)} {dtype}"
+        self.key = f"{identity(target)} {dtype}"
 
     def path(self, ids: Sequence[int]) -> Path:
         return self.folder / f"{_hash(self.key, self.taps, list(ids))}.safetensors"
@@ -67,13 +68,9 @@ class Store:
         return Ends(tensors["embed"], tensors["head"])
 
 
-def fingerprint(folder: str) -> str:
-    """Of a checkpoint: its config's content, names and sizes of its weights."""
-    path = Path(folder)
-    if not path.is_dir():
-        return folder  # a repository id
-    weights = sorted((file.name, file.stat().st_size) for file in path.glob("*.safetensors"))
-    return _hash((path / "config.json").read_text(), weights)
+def identity(model: str) -> str:
+    """A folder's fingerprint; a repository id as it is."""
+    return fingerprint(Path(model)) if Path(model).is_dir() else model
 
 
 def _save(path: Path, tensors: dict[str, Tensor]) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..evidence.ratio import Counts, paired_ratio
 from .captures import Captures
 from .draft import Anchor, Drafted
-
-RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,10 @@ def _acceptance(captures: Captures, anchors: list[Anchor], before: Tensor, after
     return Acceptance(means[0], means[1], means[1] / means[0], low, high)
 
 
-def ratio_interval(before: Tensor, after: Tensor, group: Tensor, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """95 % percentile bootstrap of sum(after) / sum(before), whole groups resampled. [A] each; group int64."""
+def ratio_interval(before: Tensor, after: Tensor, group: Tensor) -> tuple[float, float]:
+    """95 % bootstrap interval of sum(after) / sum(before), whole groups resampled. [A] each; group int64."""
     names, place = group.unique(return_inverse=True)
-    sums = torch.zeros(2, len(names), dtype=torch.float64).index_add_(1, place, torch.stack([before, after]).double())
-    drawn = torch.randint(len(names), (resamples, len(names)), generator=torch.Generator().manual_seed(0))
-    ratios = sums[1][drawn].sum(1) / sums[0][drawn].sum(1)
-    low, high = ratios.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    return low, high
+    columns = torch.stack([after.double(), before.double(), torch.ones(len(group), dtype=torch.float64)])
+    sums = torch.zeros(3, len(names), dtype=torch.float64).index_add_(1, place, columns).numpy()
+    found = paired_ratio(Counts(sums[0], sums[2]), Counts(sums[1], sums[2]))
+    return found.low, found.high

@@ -33,7 +33,10 @@ def read_profile(text: str) -> tuple[float, ...]:
 
 def read_prompts(path: Path) -> list[str]:
     """One prompt a line, or, with lines of only `---`, one between them. Raises TuningError for an empty file."""
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TuningError(f"{path}: {error}; expected a text file with one prompt a line") from None
     parts = text.split("\n---\n") if "\n---\n" in text else text.splitlines()
     prompts = [part for part in parts if part.strip()]
     if not prompts:

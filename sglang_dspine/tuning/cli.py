@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,6 +44,9 @@ def tune(
     visits: Annotated[int, typer.Option(help="visits to each cell, there and back")] = 5,
     rounds: Annotated[int, typer.Option(help="rounds of a visit")] = 24,
     prompt_tokens: Annotated[int, typer.Option(help="context of the measured requests when they start")] = 1024,
+    last_id: Annotated[
+        int | None, typer.Option(min=2, help="random prompts use ids below it; needed for a remote, small vocabulary")
+    ] = None,
     prompts: Annotated[Path | None, typer.Option(help="your own prompts, one a line: measure their acceptance")] = None,
     acceptance: Annotated[str, typer.Option(help="a profile instead: 'published', or 0.8,0.85,...")] = "",
     table: Annotated[Path | None, typer.Option(help="where to write the table; default: OUT/sps.json")] = None,
@@ -57,14 +61,19 @@ def tune(
     """Measure how long a round takes for each number of users and verify width, and write the table of best widths."""
     try:
         store, plan = Store(out), Plan(numbers(batches), numbers(widths), visits, rounds)
+        path = table or out / "sps.json"
+        if table is not None and not table.parent.is_dir():
+            raise TuningError(f"--table {table}: {table.parent} is no folder; name one that is there")
         bench: Bench | None = None
+        texts: Sequence[str] | None = None
         if not combine_only:
-            bench = _bench(url, simulate, plan, prompt_tokens, api_key)
+            texts = None if prompts is None else read_prompts(prompts)  # before an hour of measuring
+            bench = _bench(url, simulate, plan, prompt_tokens, api_key, last_id)
             cells = _measure(bench, plan, store)
         else:
-            cells = store.cells()
-        profile = _profile(acceptance, prompts, bench, store, simulate)
-        _finish(store, cells, profile, table or out / "sps.json")
+            cells = store.planned()
+        profile = _profile(acceptance, prompts, texts, bench, store, simulate)
+        _finish(store, cells, profile, path)
     except DSpineError as error:
         console.print(f"tune_sps: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -78,14 +87,14 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(word) for word in words}))
 
 
-def _bench(url: str, simulate: str, plan: Plan, prompt_tokens: int, api_key: str) -> Bench:
+def _bench(url: str, simulate: str, plan: Plan, prompt_tokens: int, api_key: str, last_id: int | None = None) -> Bench:
     if simulate:
         if simulate not in ("known", "flat"):
             raise TuningError(f"--simulate {simulate}: expected 'known' or 'flat'")
         return SimulatedBench(plan.widths, flat_cost) if simulate == "flat" else SimulatedBench(plan.widths)
     if not url:
         raise TuningError("--url of a running server is needed, or --simulate known, or --combine")
-    return ServerBench(url, prompt_tokens, api_key=api_key or None)
+    return ServerBench(url, prompt_tokens, api_key=api_key or None, last_id=last_id)
 
 
 def _measure(bench: Bench, plan: Plan, store: Store) -> Cells:
@@ -108,7 +117,14 @@ def _measure(bench: Bench, plan: Plan, store: Store) -> Cells:
         return measure(bench, plan, store, step)
 
 
-def _profile(text: str, prompts: Path | None, bench: Bench | None, store: Store, simulate: str) -> tuple[float, ...]:
+def _profile(
+    text: str,
+    prompts: Path | None,
+    texts: Sequence[str] | None,
+    bench: Bench | None,
+    store: Store,
+    simulate: str,
+) -> tuple[float, ...]:
     """The acceptance to choose by: as given, as measured now, as measured before, or as published."""
     kept = store.folder / "acceptance.json"
     if text:
@@ -116,7 +132,8 @@ def _profile(text: str, prompts: Path | None, bench: Bench | None, store: Store,
     if prompts is not None:
         if not isinstance(bench, ServerBench):
             raise TuningError("--prompts needs --url: acceptance is measured on a server")
-        profile = measure_acceptance(bench, read_prompts(prompts))
+        assert texts is not None
+        profile = measure_acceptance(bench, texts)
         kept.write_text(json.dumps({"prompts": str(prompts), "acceptance": profile}, indent=1) + "\n")
         return profile
     if kept.exists():

@@ -13,7 +13,9 @@ from .cells import Cells
 from .failure import TuningError
 
 MARGIN = 0.01  # a width must be better by this to take over from the one of the batch before: fewer graphs, no jitter
-TELLS_WIDTHS_APART = 0.03  # the widest round must cost this much more than the narrowest at some batch size
+TELLS_WIDTHS_APART = (
+    0.03  # the widest round must cost this much more than the narrowest that drafts, at some batch size
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Rate:
 def combine(cells: Cells, acceptance: Sequence[float], provenance: Mapping[str, Any]) -> SpsTable:
     """The width of most expected tokens per second for every batch size, between measured ones by interpolated times.
 
+    A noisy cell is not chosen by, and its width is left out of the step times that the adaptive policy would choose by.
+
     Raises:
         TuningError: an incomplete grid, times that do not depend on width, or no cell fit to be chosen.
     """
@@ -40,8 +44,9 @@ def combine(cells: Cells, acceptance: Sequence[float], provenance: Mapping[str, 
     cost = StepCost(batches, widths, tuple(tuple(cells[b, w].ms for w in widths) for b in batches))
     chosen: list[int] = []
     for batch in range(1, batches[-1] + 1):
-        near = min((b for b in batches if b >= batch), default=batches[-1])
-        allowed = [w for w in widths if not cells[near, w].noisy]
+        near = min(b for b in batches if b >= batch)
+        between = {near, max((b for b in batches if b <= batch), default=near)}  # whose times are interpolated
+        allowed = [w for w in widths if not any(cells[b, w].noisy for b in between)]
         if not allowed:
             raise TuningError(
                 f"batch {near}: every width's visits lie more than 5 % apart; find out what else uses the machine, "
@@ -54,7 +59,9 @@ def combine(cells: Cells, acceptance: Sequence[float], provenance: Mapping[str, 
         chosen.append(best)
     while len(chosen) > 1 and chosen[-1] == chosen[-2]:
         chosen.pop()  # the last entry is open-ended
-    return SpsTable(tuple(chosen), dict(provenance), cost, tuple(acceptance), "the tuner")
+    quiet = tuple(w for w in widths if not any(cells[b, w].noisy for b in batches))
+    kept = StepCost(batches, quiet, tuple(tuple(cells[b, w].ms for w in quiet) for b in batches)) if quiet else None
+    return SpsTable(tuple(chosen), dict(provenance), kept, tuple(acceptance), "the tuner")
 
 
 def rates(cells: Cells, acceptance: Sequence[float]) -> list[Rate]:
@@ -85,6 +92,7 @@ def grid(cells: Cells) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def require_width_matters(cells: Cells) -> None:
     """A server that verifies the same width whatever it is told shows the same time for all (report 31)."""
     batches, widths = grid(cells)
+    widths = tuple(width for width in widths if width > 1)  # plain decode is cheaper whatever the others really do
     if len(widths) < 2:
         return
     growth = {b: cells[b, widths[-1]].ms / cells[b, widths[0]].ms - 1 for b in batches}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 from pathlib import Path
 
+from ..checkpoint.fingerprint import fingerprint
 from ..serve.hardware import find_gpu
 
 
@@ -22,10 +22,8 @@ def gpu_provenance() -> dict[str, str]:
 
 
 def identity(model: str) -> str:
-    """A model's name with, where its folder lies on this machine, a hash of its config and of its files' sizes."""
+    """A model's name with, where its folder lies on this machine, its fingerprint."""
     folder = Path(model)
     if not (folder / "config.json").is_file():
         return model
-    files = sorted((path.name, path.stat().st_size) for path in folder.glob("*.safetensors"))
-    digest = hashlib.sha256((folder / "config.json").read_bytes() + repr(files).encode()).hexdigest()
-    return f"{folder.name} ({digest[:16]})"
+    return f"{folder.name} ({fingerprint(folder)})"

@@ -27,7 +27,9 @@ class Plan:
 
 
 def measure(bench: Bench, plan: Plan, store: Store, step: Callable[[str], None] = lambda what: None) -> Cells:
-    """Measure what the store does not hold yet. `step` is called after every visit, with what it was.
+    """Measure what the store does not hold yet of the plan, and return the plan's cells.
+
+    `step` is called after every visit, with what it was.
 
     Raises:
         TuningError: the bench is not prepared for a width, or used another one.
@@ -38,9 +40,11 @@ def measure(bench: Bench, plan: Plan, store: Store, step: Callable[[str], None] 
             f"the server is not prepared for widths {missing}, only for {list(bench.widths())}; start it with "
             f"DSPINE_WIDTHS={','.join(map(str, plan.widths))}"
         )
-    cells = store.cells()
+    store.plan(plan.batches, plan.widths)
+    held = store.cells()
+    cells = {(b, w): held.get((b, w)) or Cell(b, w) for b in plan.batches for w in plan.widths}
     for batch in plan.batches:
-        mine = [cells.setdefault((batch, width), Cell(batch, width)) for width in plan.widths]
+        mine = [cells[batch, width] for width in plan.widths]
         if all(len(cell.visits) >= plan.visits for cell in mine):
             continue
         with bench.load(batch) as load:

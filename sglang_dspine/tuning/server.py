@@ -8,15 +8,17 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from ..preflight.model import read_target
 from .bench import Reading
 from .failure import TuningError
 from .hardware import identity
 
-FIRST, LAST = 100, 20_000  # ids for prompts of random tokens
+FIRST, LAST = 100, 20_000  # ids for prompts of random tokens, below the vocabulary where it is known
 ROOM = 8192  # new tokens of a request that is to keep running
 SETTLING = 5  # rounds of a visit that the server counts and does not time
 LONGEST_PAUSE_S = 5.0  # between two questions
@@ -26,15 +28,16 @@ class ServerBench:
     """Talks to `url`; raises TuningError when there is no DSPINE server that answers."""
 
     def __init__(
-        self, url: str, prompt_tokens: int = 1024, seed: int = 0, api_key: str | None = None, last_id: int = LAST
+        self, url: str, prompt_tokens: int = 1024, seed: int = 0, api_key: str | None = None, last_id: int | None = None
     ) -> None:
+        """last_id: prompts are of ids below it; None: of the target's vocabulary, if its folder is on this machine."""
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.url, self.prompt_tokens = url.rstrip("/"), prompt_tokens
         self.http = httpx.Client(
             base_url=self.url, headers=headers, timeout=120, trust_env=False, limits=httpx.Limits(max_connections=None)
         )
-        self._draw, self._last_id = random.Random(seed), last_id
-        self.info()
+        self._draw = random.Random(seed)
+        self._last_id = last_id or _last_id(str(self.info().get("model_path")))
 
     # ---- the server's own words
 
@@ -56,7 +59,7 @@ class ServerBench:
 
     def tell(self, **settings: int) -> None:
         answer = self.http.post("/set_internal_state", json={"server_args": settings})
-        if answer.status_code != 200 or not _updated(answer.json()):
+        if answer.status_code != 200 or not updated(answer.json()):
             raise TuningError(f"{self.url}/set_internal_state refused {settings}: {answer.text[:300]}")
 
     # ---- bench
@@ -71,7 +74,11 @@ class ServerBench:
             "target_dtype": "dtype", "target_quantization": "quantization",
             "draft_quantization": "speculative_draft_model_quantization", "attention": "attention_backend",
             "draft_attention": "speculative_draft_attention_backend", "mamba_ssm_dtype": "mamba_ssm_dtype",
-            "tp_size": "tp_size", "load_format": "load_format",
+            "tp_size": "tp_size", "load_format": "load_format", "kv_cache_dtype": "kv_cache_dtype",
+            "draft_kv_cache_dtype": "speculative_draft_kv_cache_dtype",
+            "draft_window": "speculative_draft_window_size", "page_size": "page_size",
+            "graphs": "cuda_graph_backend_decode", "no_overlap": "disable_overlap_schedule",
+            "replayssm": "enable_linear_replayssm_spec", "max_running_requests": "max_running_requests",
         }  # fmt: skip
         found = {key: info.get(name) for key, name in names.items()}
         for model in ("target", "draft"):
@@ -177,6 +184,13 @@ class ServerLoad:
         return sum(thread.is_alive() for thread in self._threads)
 
 
-def _updated(answer: Any) -> bool:
+def _last_id(target: str) -> int:
+    try:
+        return min(LAST, read_target(Path(target)).vocab or LAST)
+    except (OSError, ValueError):
+        return LAST
+
+
+def updated(answer: Any) -> bool:
     """SGLang answers with one truth value for each data-parallel replica."""
     return isinstance(answer, list) and len(answer) > 0 and all(answer)

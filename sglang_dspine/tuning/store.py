@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..evidence.lines import append_line
 from .cells import Cell, Cells
 from .failure import TuningError
 
-RAW, ABOUT, CSV = "visits.jsonl", "about.json", "cells.csv"
+RAW, ABOUT, PLAN, CSV = "visits.jsonl", "about.json", "plan.json", "cells.csv"
 
 
 class Store:
@@ -41,10 +42,21 @@ class Store:
             raise TuningError(f"{self.folder}: no measurements ({ABOUT} is missing); run the tuner with --url first")
         return json.loads(path.read_text())
 
+    def plan(self, batches: Sequence[int], widths: Sequence[int]) -> None:
+        """Remember the grid of the last run: the folder may hold cells of others, too."""
+        (self.folder / PLAN).write_text(json.dumps({"batches": list(batches), "widths": list(widths)}) + "\n")
+
+    def planned(self) -> Cells:
+        """The cells of the last plan that hold a visit."""
+        path = self.folder / PLAN
+        if not path.exists():
+            return self.cells()
+        plan = json.loads(path.read_text())
+        return {(b, w): cell for (b, w), cell in self.cells().items() if b in plan["batches"] and w in plan["widths"]}
+
     def add(self, batch: int, width: int, ms: float, accepted: float) -> None:
         line = json.dumps({"batch": batch, "width": width, "ms": ms, "accepted": accepted})
-        with (self.folder / RAW).open("a") as file:
-            file.write(line + "\n")
+        append_line(self.folder / RAW, line)
 
     def cells(self) -> Cells:
         """A last line that a kill cut short is left out."""

@@ -89,7 +89,7 @@ class AdaptivePolicy:
         return width
 
     def note(self, batch: int, width: int, accepted: Sequence[int]) -> None:
-        if width == 1:
+        if width == 1 or width not in self.widths:  # a width that was forced is no candidate's business
             return
         self._acceptance.note(width, accepted)
         self._lengths = None

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from sglang_dspine.checkpoint.read import load_checkpoint
 from sglang_dspine.cli.main import app
 from sglang_dspine.errors import DSpineError
 from sglang_dspine.reference.drafter import Drafter
+from tests.support.checkpoints import edit_tensors
 from tests.support.models import dense_qwen3, dflash_drafter, dspine_drafter
 
 ARMS = ("flash {flash}", "dspine {dspine}", "w3 {dspine} width=3", "zeroed {dspine} bridge=zeroed")
@@ -77,6 +79,22 @@ def test_a_run_goes_on_where_it_stopped(measured, tmp_path, monkeypatch):
     assert len(opened) == 1
     for arm, lengths in measured.lengths.items():
         assert lengths.total().tolist() == again.lengths[arm].total().tolist()
+
+
+def test_a_drafter_that_was_trained_on_in_place_is_drafted_anew(measured, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    shutil.copytree(dspine_drafter(), tmp_path / "draft")
+    settings = replace(measured.settings, folder=tmp_path / "out", arms=parse_arms([f"d {tmp_path / 'draft'}"]))
+    opened = []
+    open_proposer = module.open_proposer
+    monkeypatch.setattr(module, "open_proposer", lambda job, *rest: opened.append(job) or open_proposer(job, *rest))
+    run(settings)
+    run(settings)
+    assert len(opened) == 1
+    edit_tensors(tmp_path / "draft", norm__weight=lambda tensor: tensor * 2)
+    run(settings)
+    assert len(opened) == 2
 
 
 def test_other_anchors_are_drafted_anew_from_the_same_captures(measured, monkeypatch):

@@ -86,7 +86,7 @@ def compare(out: Path) -> int:
     try:
         if not start_all([server], 200):
             return 1
-        bench = ServerBench(server.url, last_id=250)
+        bench = ServerBench(server.url)
         for repetition, arm in enumerate([*forced, *there_and_back(list(forced), REPETITIONS)]):
             bench.tell(dspine_width=forced[arm])
             found = workload(server.url, code, repetition // len(forced))

@@ -63,6 +63,8 @@ def test_nothing_is_combined_from_an_empty_folder(tmp_path):
         (("--widths", "8,x", "--simulate", "known"), "expected numbers from 1"),
         (("--acceptance", "1.5", "--simulate", "known"), "expected published"),
         (("--url", "http://127.0.0.1:9"), "is the server up?"),
+        (("--prompts", "no/such.txt", "--simulate", "known"), "expected a text file with one prompt a line"),
+        (("--table", "no/such/sps.json", "--simulate", "known"), "no/such is no folder"),
     ],
 )
 def test_a_wrong_word_is_answered_with_the_right_one(tmp_path, words, said):

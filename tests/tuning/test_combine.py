@@ -49,6 +49,23 @@ def test_times_that_do_not_vary_with_width_are_refused():
         combine(cells(lambda b, w: 20.0 + 0.3 * b), PROFILE, ABOUT)
 
 
+@pytest.mark.report(31)
+def test_a_server_that_drafts_at_one_width_is_refused_though_plain_decode_is_cheaper():
+    with pytest.raises(TuningError, match=r"width 16 costs at most .* more than width 2"):
+        combine(cells(lambda b, w: 20.0 if w == 1 else 23.0), PROFILE, ABOUT)
+    combine(cells(widths=(1, 16)), PROFILE, ABOUT)  # one width that drafts shows nothing either way
+
+
+def test_step_times_that_adaptive_would_choose_by_hold_no_noisy_width():
+    measured = cells()
+    measured[8, 16].visits = [5.0, 9.0, 12.0, 40.0, 60.0]
+    table = combine(measured, PROFILE, ABOUT)
+    assert table.cost.widths == (1, 2, 4, 8, 12) and 16 not in table.widths[4:15]
+    for cell in measured.values():
+        cell.visits = cell.visits if cell.batch != 8 or cell.width == 4 else [5.0, 9.0, 12.0, 40.0, 60.0]
+    assert combine(measured, PROFILE, ABOUT).cost.widths == (4,)
+
+
 def test_a_hole_in_the_grid_is_named():
     measured = cells()
     del measured[4, 8]

@@ -71,6 +71,25 @@ def test_measurements_of_something_else_are_not_mixed(tmp_path):
         Store(tmp_path).begin({"gpu": "B"})
 
 
+def test_another_grid_in_the_same_folder_gets_its_own_table(tmp_path):
+    store = Store(tmp_path)
+    store.begin({})
+    first = measure(Recorded((1, 8, 16)), Plan((1, 2), (1, 8), visits=4, rounds=10), store)
+    other = measure(Recorded((1, 8, 16)), Plan((1, 4), (1, 8, 16), visits=4, rounds=10), store)
+    assert set(first) == {(b, w) for b in (1, 2) for w in (1, 8)}
+    assert set(other) == {(b, w) for b in (1, 4) for w in (1, 8, 16)} == set(store.planned())
+    assert other[1, 1].visits == first[1, 1].visits
+
+
+def test_a_visit_behind_a_line_cut_short_is_kept(tmp_path):
+    store = Store(tmp_path)
+    store.add(1, 8, 2.0, 3.0)
+    with (tmp_path / RAW).open("a") as file:
+        file.write('{"batch": 1, "wid')
+    store.add(1, 8, 4.0, 3.0)
+    assert store.cells()[1, 8].visits == [2.0, 4.0]
+
+
 def test_a_noisy_cell_is_measured_again_and_no_visit_is_dropped(tmp_path):
     said, store = [], Store(tmp_path)
     store.begin({})

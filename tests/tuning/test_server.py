@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from sglang_dspine.tuning import server
@@ -69,6 +70,36 @@ def test_rounds_far_slower_than_the_last_widths_are_timed_all_the_same(monkeypat
     load.bench, load.batch, load._seconds, load._errors = Bench(), 2, 0.001, []
     assert load.read(16, 6).ms == pytest.approx(90.0)
     assert now[0] < 10
+
+
+CLIENT = httpx.Client
+
+
+def server_of(monkeypatch, **info):
+    state = {"internal_states": [{"dspine": {"widths": [1, 8]}}]}
+    answer = httpx.MockTransport(lambda _: httpx.Response(200, json=info | state))
+    monkeypatch.setattr(server.httpx, "Client", lambda **options: CLIENT(base_url="http://server", transport=answer))
+    return ServerBench("http://server", prompt_tokens=400)
+
+
+def test_random_prompts_stay_inside_the_targets_vocabulary(monkeypatch):
+    assert max(server_of(monkeypatch, model_path=pairs.demo().target).prompt()) < 272
+    assert max(server_of(monkeypatch, model_path="some/repository").prompt()) < server.LAST
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kv_cache_dtype": "fp8_e4m3"}, {"speculative_draft_window_size": 2048}, {"disable_overlap_schedule": True},
+        {"enable_linear_replayssm_spec": True}, {"cuda_graph_backend_decode": "disabled"}, {"page_size": 16},
+        {"speculative_draft_kv_cache_dtype": "fp8_e4m3"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)  # fmt: skip
+def test_a_server_that_serves_otherwise_is_another_one(monkeypatch, changed):
+    usual = {"model_path": "t", "kv_cache_dtype": "auto", "disable_overlap_schedule": False, "page_size": 1}
+    before = server_of(monkeypatch, **usual).provenance()
+    assert server_of(monkeypatch, **usual | changed).provenance() != before
 
 
 @pytest.mark.full

@@ -129,3 +129,10 @@ def test_a_table_without_step_times_is_refused_with_the_way_out():
 def test_a_candidate_that_was_not_measured_is_named():
     with pytest.raises(DSpineError, match=r"\[3\]"):
         AdaptivePolicy(TABLE, (1, 3))
+
+
+def test_a_forced_width_that_is_no_candidate_teaches_nothing():
+    policy = AdaptivePolicy(TABLE, (1, 4, 8))
+    before = policy.report()["acceptance"]
+    policy.note(2, 16, [15, 0])
+    assert policy.report()["acceptance"] == before and len(before) == 7

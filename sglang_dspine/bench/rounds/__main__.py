@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -23,8 +24,8 @@ import typer
 from ...serve.health import wait_healthy
 from ...serve.port import free_port
 from ...serve.server import Server
-from .arms import PAIRS, WAYS, Room, Way, command
-from .measure import LONG, Rounds, Sample, force_width, load, memory_gb, pair, prompts, rounds_of
+from .arms import PAIRS, WAYS, Room, Way, command, row_name
+from .measure import LONG, Rounds, Sample, force_width, has_table, load, memory_gb, pair, prompts, rounds_of
 from .report import Row, floor_ms, markdown, merged, plot, read_csv, write_csv
 from .shapes import write_shapes
 from .trace import Profile, profile_of, read_trace
@@ -106,13 +107,17 @@ def main(
     rows: list[Row] = []
     with served(list(dict.fromkeys(way.server for way in ways)), out, room, limit) as clients:
         memory = {name: memory_gb(http) for name, http in clients.items()}
+        if "dspine" in clients and not has_table(clients["dspine"]):
+            ways = [way for way in ways if way.width]
+            print("dspine-table left out: DSPINE_SPS_TABLE names no table for this GPU", flush=True)
         for context in (int(c) for c in contexts.split(",")):
             for n in sizes:
                 found = measured(clients, ways, context, n, repetitions)
                 for way in ways:
                     visit(clients[way.server], way)
                     seen = profiled(clients[way.server], way, context, n, out / "profiles") if profile else None
-                    rows.append(row_of(way, context, n, found[way.name], seen, memory[way.server], bandwidth * 1e12))
+                    row = row_of(way, context, n, found[way.name], seen, memory[way.server], bandwidth * 1e12)
+                    rows.append(replace(row, arm=row_name(way.name, pair_name)))
                     print(rows[-1], flush=True)
                     write_csv(out / "rounds.csv", merged(read_csv(out / "rounds.csv"), rows))
     everything = read_csv(out / "rounds.csv")

@@ -41,6 +41,20 @@ PAIRS = {
 }
 
 
+ANCHOR = "dflash2-8"
+
+
+def row_name(arm: str, pair: str) -> str:
+    """The anchor's rows say beside whom it ran, so that no ratio is taken over two runs."""
+    return f"{arm} beside {pair}" if arm == ANCHOR and pair != "dspine" else arm
+
+
+def anchor_of(row: str) -> str:
+    """The row that a row's round is divided by."""
+    pair = row.partition(" beside ")[2] or next((pair for pair, arms in PAIRS.items() if row in arms), "dspine")
+    return row_name(ANCHOR, pair)
+
+
 @dataclass(frozen=True)
 class Room:
     """Of one server beside another on the same GPU."""

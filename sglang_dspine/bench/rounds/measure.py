@@ -16,6 +16,8 @@ from typing import Any
 
 import httpx
 
+from ...tuning.server import updated
+
 SHORT, LONG = 24, 152  # tokens an answer
 
 
@@ -75,9 +77,16 @@ def rounds_of(pairs: Sequence[tuple[Sample, Sample]]) -> Rounds:
 
 
 def force_width(http: httpx.Client, width: int) -> None:
-    """DSPINE alone: every round at this width, 0 for the policy's choice."""
+    """DSPINE alone: every round at this width, 0 for the policy's choice. Raises ValueError if the server refuses."""
     answer = http.post("/set_internal_state", json={"server_args": {"dspine_width": width}})
     answer.raise_for_status()
+    if not updated(answer.json()):
+        raise ValueError(f"width {width} was refused: {answer.text[:300]}")
+
+
+def has_table(http: httpx.Client) -> bool:
+    """Whether a DSPINE server chooses by a table; without one it verifies every batch at one width."""
+    return bool(http.get("/server_info").json()["internal_states"][0]["dspine"]["policy"] != "fixed")
 
 
 def memory_gb(http: httpx.Client) -> float | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...kernels.shape import SHAPE_27B
 from ..budget import GB10, H200, draft_round
+from .arms import anchor_of
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,14 @@ def _number(text: str) -> float | None:
 
 
 def merged(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
-    """New figures replace those of the same arm, context and users; the anchor of a pair is measured with each."""
+    """New figures replace those of the same arm, context and users; each pair's anchor is a row of its own."""
     fresh = {(r.arm, r.context, r.users) for r in new}
     return [*(r for r in old if (r.arm, r.context, r.users) not in fresh), *new]
 
 
-def markdown(rows: Sequence[Row], anchor: str = "dflash2-8") -> str:
+def markdown(rows: Sequence[Row]) -> str:
     """Ratios are to the anchor of the same run, context and users. GB10: the draft's floor there, projected."""
-    base = {(r.context, r.users): r.round_ms for r in rows if r.arm == anchor}
+    by_arm = {(r.arm, r.context, r.users): r.round_ms for r in rows}
     lines = [
         "| arm | context | users | round ms [least, most] | to DFlash2 | draft ms | floor ms | launches | tok/s | GB |"
         " draft floor on GB10, projected |",
@@ -74,7 +75,8 @@ def markdown(rows: Sequence[Row], anchor: str = "dflash2-8") -> str:
     for r in sorted(rows, key=lambda r: (r.context, r.users, r.arm)):
         spread = (r.round_ms_max - r.round_ms_min) / r.round_ms
         mark = " (range above 5 %)" if spread > 0.05 else ""
-        ratio = r.round_ms / base[r.context, r.users] if (r.context, r.users) in base else None
+        base = by_arm.get((anchor_of(r.arm), r.context, r.users))
+        ratio = None if base is None else r.round_ms / base
         gb10 = None if r.draft_floor_ms is None or not r.width else floor_ms(r.users, r.width, r.context, 8192, True)[1]
         cells = [
             r.arm, f"{r.context:,}", str(r.users),

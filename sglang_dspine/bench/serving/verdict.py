@@ -35,6 +35,7 @@ class Verdict:
     p: float | None  # corrected by Holm over the comparison
     spread: float | None  # the larger of both arms' range over median; None where there are no repetitions to range
     word: str
+    failed: tuple[int, int] = (0, 0)  # requests of both arms that failed, of how many
 
     @property
     def loss(self) -> bool:
@@ -71,16 +72,22 @@ Form = Callable[[Sequence[float], Sequence[float]], Ratio | None]
 
 def _verdicts(arm: str, users: int, base: list[Cell], test: list[Cell], form: Form) -> list[Verdict]:
     """Unjudged: no word yet."""
+    cells = [*base, *test]
+    failed = sum(cell.failed for cell in cells), sum(cell.requests for cell in cells)
     found = []
     for measure, of in SPEEDS.items():
         b, a = _pairs(base, test, of) if form is interleaved_ratio else (_known(base, of), _known(test, of))
         if a and b:
-            spread = max(Spread(tuple(a)).share, Spread(tuple(b)).share) if min(len(a), len(b)) > 1 else None
-            found.append(Verdict(measure, arm, users, form(a, b), None, spread, ""))
+            found.append(Verdict(measure, arm, users, form(a, b), None, _spread(a, b), "", failed))
     accepted = _accepted(base, test)
     if accepted is not None:
-        found.append(Verdict("accepted length", arm, users, accepted, None, 0.0, ""))
+        lengths = [_known(side, lambda c: c.accepted_length) for side in (base, test)]
+        found.append(Verdict("accepted length", arm, users, accepted, None, _spread(*lengths), "", failed))
     return found
+
+
+def _spread(*sides: Sequence[float]) -> float | None:
+    return max(Spread(tuple(side)).share for side in sides) if min(map(len, sides)) > 1 else None
 
 
 def _pairs(base: list[Cell], test: list[Cell], of: Callable[[Cell], float | None]) -> tuple[list[float], list[float]]:
@@ -126,6 +133,8 @@ def _judge(found: list[Verdict], gate: float) -> list[Verdict]:
 
 
 def _word(verdict: Verdict, p: float | None, gate: float) -> str:
+    if verdict.failed[0]:  # the others had the server to themselves
+        return f"not quoted: {verdict.failed[0]} of {verdict.failed[1]} requests failed"
     if verdict.ratio is None or verdict.spread is None:
         return "not quoted: one repetition"
     if p is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 
+import httpx
 import pytest
 
-from sglang_dspine.bench.rounds.arms import PAIRS, WAYS, Room, command
-from sglang_dspine.bench.rounds.measure import Sample, prompts, rounds_of
+from sglang_dspine.bench.rounds.arms import PAIRS, WAYS, Room, command, row_name
+from sglang_dspine.bench.rounds.measure import Sample, force_width, has_table, prompts, rounds_of
 from sglang_dspine.bench.rounds.report import Row, floor_ms, markdown, merged, read_csv, write_csv
 from sglang_dspine.bench.rounds.shapes import write_shapes
 from sglang_dspine.bench.rounds.trace import profile_of, read_trace
@@ -90,6 +91,32 @@ def test_the_table_states_the_ratio_to_the_anchor_and_marks_a_wide_range():
     line = next(line for line in text.splitlines() if "dspine-8" in line)
     assert "| 1.250 |" in line and "range above 5 %" in line
     assert "range above" not in next(line for line in text.splitlines() if "dflash2" in line)
+
+
+def test_no_ratio_is_taken_over_two_runs():
+    """A pair measured later brings an anchor of its own."""
+    first = [row(row_name("dflash2-8", "dspine"), 30.0), row("dspine-8", 30.0)]
+    second = [row(row_name("dflash2-8", "dspark"), 36.0), row("dspark-7", 36.0)]
+    text = markdown(merged(first, second))
+    assert [line.split("|")[5].strip() for line in text.splitlines()[2:]] == ["1.000"] * 4
+
+
+@pytest.mark.parametrize("answer", [[False], [], [True, False]])
+def test_a_width_that_the_server_refuses_is_no_measurement(answer):
+    http = httpx.Client(
+        base_url="http://server", transport=httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
+    )
+    with pytest.raises(ValueError, match="width 8 was refused"):
+        force_width(http, 8)
+
+
+@pytest.mark.parametrize(("policy", "found"), [("fixed", False), ("table", True), ("adaptive", True)])
+def test_a_server_without_a_table_has_no_row_for_one(policy, found):
+    info = {"internal_states": [{"dspine": {"policy": policy}}]}
+    http = httpx.Client(
+        base_url="http://server", transport=httpx.MockTransport(lambda _: httpx.Response(200, json=info))
+    )
+    assert has_table(http) is found
 
 
 def test_the_longer_window_costs_what_its_bytes_cost():

@@ -1,5 +1,7 @@
 """What is lost is found, what is equal is not called different, what scatters is not quoted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def simulated(
         for repetition, shared in enumerate(drift):
             own = speed * np.exp(shared + rng.normal(0, noise))
             rounds = rng.integers(90, 110, conversations)
-            mean = 1 + 2.5 * length * easy * np.exp(rng.normal(0, 0.05, conversations))
+            mean = 1 + 2.5 * length * easy * np.exp(rng.normal(0, 0.02, conversations))
             tokens = rng.poisson(rounds * mean)
             cells.append(
                 Cell(
@@ -95,9 +97,29 @@ def test_a_win_behind_a_wide_range_is_kept_and_not_quoted():
     assert verdict.word.startswith("not quoted: spread") and verdict.ratio.value > 1.3 and not verdict.loss
 
 
+def test_accepted_lengths_that_range_widely_are_not_quoted():
+    run = one_run(3, noise=0.004, length=0.7)
+    low = Run(
+        tuple(replace(c, accepted_length=c.accepted_length * (0.9 if c.repetition == 2 else 1)) for c in run.cells)
+    )
+    assert words(within(run, "base", "changed"), "accepted length") == ["accepts less"] * 3
+    assert all(w.startswith("not quoted: spread") for w in words(within(low, "base", "changed"), "accepted length"))
+
+
 def test_one_repetition_is_shown_and_not_judged():
-    verdicts = within(one_run(4, repetitions=1, speed=0.5), "base", "changed")
-    assert words(verdicts, "tok/s") == ["not quoted: one repetition"] * 3
+    verdicts = within(one_run(4, repetitions=1, speed=0.5, length=0.5), "base", "changed")
+    for measure in ("tok/s", "accepted length"):
+        assert words(verdicts, measure) == ["not quoted: one repetition"] * 3
+
+
+@pytest.mark.parametrize("arm", ["base", "changed"])
+def test_nothing_is_judged_where_requests_failed(arm):
+    """Those left over had the server to themselves."""
+    run = one_run(5, noise=0.004, speed=1.1)
+    broken = Run(tuple(replace(c, failed=10) if c.arm == arm and c.users == 8 else c for c in run.cells))
+    for measure in ("tok/s", "tok/s per user", "accepted length"):
+        found = words(within(broken, "base", "changed"), measure)
+        assert found[1] == "not quoted: 50 of 240 requests failed" and "not quoted" not in found[0]
 
 
 def test_a_repetition_that_one_arm_lacks_is_left_out_of_the_pairs():
