@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+NO_HISTORY = 1 << 20  # room that no ring has: its history is folded at every commit
+
 
 def track_steps(before: torch.Tensor, after: torch.Tensor, commit_lens: torch.Tensor, interval: int) -> torch.Tensor:
     """Block step whose state the prefix cache wants: the last multiple of `interval` the round crossed, else -1.
@@ -22,15 +24,29 @@ def track_steps(before: torch.Tensor, after: torch.Tensor, commit_lens: torch.Te
     return torch.where(crossed, step, -1).to(torch.int64)
 
 
+def history_room(args: Any, max_width: int) -> int | None:
+    """Rows that must stay free behind a ReplaySSM history, or None: a history never outlasts its round.
+
+    Rings may keep rows that the pool's state lacks only where nothing but a verify step takes that state up. A mixed
+    step and the next turn of a streaming session extend a request that has been decoding by its state alone.
+
+    Args:
+        args: SGLang's server arguments. max_width: widest verify of this server: a ring filled under a narrow width
+            could overflow under a wide one.
+    """
+    extended = getattr(args, "enable_mixed_chunk", False) or getattr(args, "enable_streaming_session", False)
+    return None if extended else max_width
+
+
 def commit_recurrent(
-    target_worker: Any, batch: Any, before: torch.Tensor, commit_lens: torch.Tensor, width: int, max_width: int
+    target_worker: Any, batch: Any, before: torch.Tensor, commit_lens: torch.Tensor, width: int, room: int | None
 ) -> None:
     """Move the state after each request's last committed token into the pool.
 
     Args:
         before: [N] lengths before the round; commit_lens: [N] tokens committed (bonus row excluded, anchor included).
-        width: rows of this verify. max_width: widest verify of this server; ReplaySSM's flush margin needs that one,
-            or a ring filled under a narrow width could overflow under a wide one.
+        width: rows of this verify. room: see `history_room`. Without extra buffers, too, every history is folded at
+            once: the prefix cache then takes the state of a finished request as it lies in the pool.
     """
     from sglang.srt.runtime_context import mamba_track_grid
     from sglang.srt.speculative.spec_utils import commit_mamba_states_after_verify
@@ -46,6 +62,6 @@ def commit_recurrent(
         batch,
         accept_lens=commit_lens,
         accept_index=torch.arange(n * width, device=commit_lens.device).view(n, width),
-        draft_token_num=max_width,
+        draft_token_num=room if room is not None and tracked is not None else NO_HISTORY,
         prepared_step_indices=(steps, tracked),
     )

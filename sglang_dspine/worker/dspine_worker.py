@@ -10,6 +10,7 @@ from sglang.srt.speculative.dflash_worker_v2 import DFlashWorkerV2
 from sglang.srt.speculative.draft_worker_common import make_draft_block_spec_info
 
 from ..commit.context_kv import ContextKV, why_not
+from ..commit.recurrent import history_room
 from ..commit.state_report import say_scratch
 from ..draft.head import TargetHead
 from ..errors import FlagError
@@ -46,6 +47,7 @@ class DSpineWorker(DFlashWorkerV2):
         self.repairs = RepairLog(exported)
         self.graphs_on = False
         self.max_width = int(self.block_size)
+        self.history_room = history_room(server_args, self.max_width)
         self.widths = Widths(self, served_plan(server_args, config.block_size, self.max_width), WidthMetrics(exported))
         profile = read_profile()
         self.simulation = Simulation(profile, self.max_width, self.device) if profile else None

@@ -44,7 +44,7 @@ def _round(worker: Any, batch: Any, width: int, on_publish: Any, grammar_barrier
     _returned_logprobs(batch, output, decision, draft_input, width)
 
     if worker._need_mamba_verify_commit:
-        commit_recurrent(worker.target_worker, batch, before, commit_lens, width, worker.max_width)
+        commit_recurrent(worker.target_worker, batch, before, commit_lens, width, worker.history_room)
     if on_publish is not None:
         on_publish(new_lens)
     _commit_context(worker, block, output.hidden_states, commit_lens)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sglang.srt import runtime_context
 from sglang.srt.speculative import spec_utils
 
-from sglang_dspine.commit.recurrent import commit_recurrent, track_steps
+from sglang_dspine.commit.recurrent import commit_recurrent, history_room, track_steps
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -39,8 +39,8 @@ def committed(monkeypatch):
         spec_utils, "commit_mamba_states_after_verify", lambda *args, **kwargs: calls.append((args, kwargs))
     )
 
-    def commit(batch, before, lens, width, max_width=16):
-        commit_recurrent("worker", batch, torch.tensor(before), torch.tensor(lens), width, max_width)
+    def commit(batch, before, lens, width, room=16):
+        commit_recurrent("worker", batch, torch.tensor(before), torch.tensor(lens), width, room)
         ((args, kwargs),) = calls
         assert args == ("worker", batch)
         return kwargs
@@ -66,6 +66,22 @@ def test_a_prefix_cache_that_keeps_states_is_told_the_step(committed):
     assert given["prepared_step_indices"][1].tolist() == [1, -1]
 
 
-def test_the_flush_margin_counts_the_widest_verify_of_the_server(committed):
+def test_a_history_leaves_room_for_the_widest_verify_of_the_server(committed):
     """Report 2: a ring filled under a narrow width must not overflow under a wide one."""
-    assert committed(batch_of(None), [5], [2], width=4, max_width=16)["draft_token_num"] == 16
+    assert committed(batch_of(torch.tensor([3])), [5], [2], width=4, room=16)["draft_token_num"] == 16
+
+
+@pytest.mark.parametrize(("tracked", "room"), [(None, 16), (torch.tensor([3]), None), (None, None)])
+def test_no_history_outlasts_its_round_where_something_else_takes_the_state_up(committed, tracked, room):
+    """Without extra buffers the prefix cache does, in mixed steps and streaming sessions the next extend."""
+    assert 2 * committed(batch_of(tracked), [5], [2], width=4, room=room)["draft_token_num"] > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("given", "room"),
+    [({}, 16), ({"enable_mixed_chunk": True}, None), ({"enable_streaming_session": True}, None)],
+    ids=["usual", "mixed", "session"],
+)
+def test_what_extends_a_decoding_request_leaves_no_room_for_histories(given, room):
+    usual = {"enable_mixed_chunk": False, "enable_streaming_session": False}
+    assert history_room(SimpleNamespace(**usual | given), 16) == room
