@@ -15,6 +15,8 @@ def test_the_patched_copy_serves_the_targets_text(engines):
     assert hasattr(HybridLinearAttnBackend, "_commit_gdn_replayssm"), sglang.__file__
     with served.plain_fold():
         served.check(engines)
+        for name in served.ELSEWHERE:
+            served.check_elsewhere(engines, name)
 
 
 def test_the_hooks_refuse_the_patched_copy():

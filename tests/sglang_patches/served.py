@@ -8,8 +8,9 @@ from sglang_dspine.kernels.ring_fold import commit_rings
 from tests.support.engine import Request
 from tests.support.models import dflash_drafter, hybrid_qwen35
 from tests.support.oracle import assert_greedy, misses
+from tests.support.pairs import EXTRA_BUFFER
 from tests.support.prompts import random_prompts
-from tests.support.replay import SERVERS, commits_shifted, mamba_pool
+from tests.support.replay import REPLAY, SERVERS, commits_shifted, mamba_pool
 
 PROMPTS = random_prompts((20, 5, 33, 11, 70))
 
@@ -28,6 +29,30 @@ def plain_fold():
     from sglang.kernels.ops.attention.linear import gdn_replayssm_spec_decode as rings
 
     return mock.patch.object(rings, "commit_gdn_replayssm_circular", commit_rings)
+
+
+LONG_RING = {**REPLAY, "linear_replayssm_cache_len": 64}
+ELSEWHERE = {  # servers in which something besides verify takes a state up
+    "no extra buffer": LONG_RING,
+    "mixed steps": {**LONG_RING, **EXTRA_BUFFER, "enable_mixed_chunk": True, "chunked_prefill_size": 64},
+}
+
+
+def check_elsewhere(engines, name: str) -> None:
+    """A request goes on from the cache, or decodes beside prefill chunks, and keeps the target's text."""
+    target, engine = hybrid_qwen35(), served(engines, ELSEWHERE[name])
+    ids, joined = PROMPTS[2], random_prompts((75,), seed=5)[0]
+    if name == "no extra buffer":
+        first = engine.generate([Request(ids, {"max_new_tokens": 14, "ignore_eos": True})])[0]
+        ids = [*ids, *first.output_ids, 5, 6, 7]
+    running, other = engine.add_request(Request(ids, {"max_new_tokens": 40, "ignore_eos": True})), None
+    engine.run_until(lambda: running.req is not None and len(running.output_ids) > 5)
+    other = engine.add_request(Request(joined, {"max_new_tokens": 12, "ignore_eos": True}))
+    engine.run_until(lambda: running.finished and other.finished)
+    engine.settle()
+    assert (running.cached_tokens > 0) == (name == "no extra buffer")
+    for prompt, out in ((ids, running), (joined, other)):
+        assert_greedy(target, prompt, out.output_ids)
 
 
 def check(engines) -> None:

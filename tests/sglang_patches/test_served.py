@@ -28,6 +28,8 @@ def test_with_the_hooks_the_text_is_the_targets(engines):
     engines.close()  # none that was built without them
     with installed_hooks(), served.plain_fold():
         served.check(engines)
+        for name in served.ELSEWHERE:
+            served.check_elsewhere(engines, name)
         engines.close()
 
 

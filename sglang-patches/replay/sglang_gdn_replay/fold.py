@@ -51,13 +51,21 @@ def fold(pool: Any, state: Any, requests: Any, slots: Any, accepted: Any, tracke
                "is_flush": pool.replayssm_is_flush, "replay_indices": requests, "null_block_id": -1}  # fmt: skip
     rings.commit_gdn_replayssm_spec(
         **cursors, num_accepted=accepted, max_cache_len=ring_rows(pool), max_spec_len=block_rows(pool),
-        fold_every_commit=state.temporal.element_size() < 4,
+        fold_every_commit=state.temporal.element_size() < 4 or tracked is None or extends_what_decodes(),
     )  # fmt: skip
     rings.commit_gdn_replayssm_circular(
         **cursors, checkpoint_state=state.temporal, d_cache=state.replayssm_d, k_cache=state.replayssm_k,
         g_cache=state.replayssm_g, d_residual_cache=state.replayssm_rawv, k_residual_cache=state.replayssm_rawk,
         state_batch_indices=slots, accept_lens=accepted, mamba_track_indices=tracked, mamba_steps_to_track=steps,
     )  # fmt: skip
+
+
+def extends_what_decodes() -> bool:
+    """Mixed steps and streaming sessions go on from the state alone, as a prefix cache without extra buffers (where
+    nothing is tracked) keeps it: no history may lag behind it then."""
+    from sglang.srt.runtime_context import get_schedule, get_serving
+
+    return bool(get_schedule().enable_mixed_chunk or get_serving().enable_streaming_session)
 
 
 def move_windows(state: Any, requests: Any, slots: Any, last: Any, tracked: Any, steps: Any) -> None:
