@@ -10,6 +10,7 @@ from .head_rows.form import DENSE, FP8, NVFP4, StoredHead
 from .head_share.naive import Share
 from .head_share.plan import plan_head_share
 from .launch import Launch
+from .repair.plan import plan_repair
 from .shape import SHAPE_27B, Shape
 from .table_walk.parts import Draw, Given, Prepared, Proposal, TableWeights
 from .table_walk.plan import plan_table_walk
@@ -90,9 +91,15 @@ def top_k_launches(batch: int, width: int, s: Shape = SHAPE_27B, dependent: bool
     return plan_top_k(meta(batch * (width - 1), s.vocab), s.vocab, s.top_k, dependent)[0]
 
 
+def repair_launches(batch: int, width: int, s: Shape = SHAPE_27B) -> list[Launch]:
+    rows = batch * width
+    return plan_repair(meta(rows, s.vocab, of=torch.float32), meta(rows, of=torch.float32))
+
+
 def launches(batch: int, width: int, dependent: bool | None = None) -> list[Launch]:
-    """One layer's bridge, top-k, table and walk of a round with a dense head."""
+    """The repair of the verify before, then one layer's bridge, top-k, table and walk of a round with a dense head."""
     return [
+        *repair_launches(batch, width),
         *bridge_launches(batch, width, dependent=dependent),
         *top_k_launches(batch, width, dependent=dependent),
         *table_launches(batch, width, dependent=dependent),

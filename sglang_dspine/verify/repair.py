@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import torch
 
+from ..kernels.repair import repair
+
 FINE, NAN, INFINITE, EMPTY, ADJUSTED, PROBABILITIES = range(6)
 CAUSES = {
     NAN: "nan_logits",
@@ -24,11 +26,9 @@ def repair_rows(logits: torch.Tensor) -> torch.Tensor:
     the lowest id. Returns the cause of each row, FINE or a key of CAUSES, int8 [N] on the same device (no host sync).
     """
     most = logits.amax(-1)  # NaN wins over everything, +inf over every number
-    lowest = float("-inf")
-    logits.nan_to_num_(nan=lowest, posinf=lowest, neginf=lowest)
-    logits.masked_fill_((logits.amax(-1) == lowest)[:, None], 0.0)
+    repair(logits, most)
     cause = torch.where(most == float("inf"), INFINITE, FINE)
-    cause = torch.where(most == lowest, EMPTY, cause)
+    cause = torch.where(most == float("-inf"), EMPTY, cause)
     return torch.where(most.isnan(), NAN, cause).to(torch.int8)
 
 

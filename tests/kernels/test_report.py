@@ -14,7 +14,7 @@ from sglang_dspine.kernels.report import SHARED_LIMIT, Usage, cases, fits, usage
 
 def test_a_kernel_of_each_kind_is_reported():
     names = {launch.name for _, launch in cases(quick=True)}
-    assert names == {launch.name for launch in launches(8, 8)} and len(names) == 7
+    assert names == {launch.name for launch in launches(8, 8)} and len(names) == 8
 
 
 def test_launches_at_shape_allocate_nothing():
