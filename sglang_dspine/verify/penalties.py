@@ -10,6 +10,7 @@ Shapes: N requests, w verify rows, V vocabulary.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ class Penalties:
     repetition: torch.Tensor  # [N, 1], 1 for none
     counts: torch.Tensor  # [N, V] fp32 output tokens so far
     missing: torch.Tensor  # [N] int64 tokens still to come before a stop token may
-    stops: torch.Tensor  # [N, V] fp32, -inf at stop ids of requests with a minimum length, else 0
+    stops: torch.Tensor | None  # [N, V] fp32, -inf at stop ids of requests with a minimum length, else 0; None: no such
 
     def additive(self, counts: torch.Tensor) -> torch.Tensor:
         """What is subtracted at these counts. [N, ...] -> same shape"""
@@ -55,6 +56,8 @@ def penalise_block(logits: torch.Tensor, block: torch.Tensor, p: Penalties) -> N
     logits.copy_(_apply(logits.float(), p.additive(p.counts)[:, None], p.scaling(p.counts)[:, None]))
     # duplicates of a proposal write the same value: the count depends on the token and the row alone
     logits.scatter_(2, at, _apply(raw, p.additive(counts), p.scaling(counts)).to(logits.dtype))
+    if p.stops is None:
+        return
     early = torch.arange(w, device=logits.device)[None] < p.missing[:, None]  # [N, w]
     logits.add_(torch.where(early[..., None], p.stops[:, None], 0.0).to(logits.dtype))
 
@@ -64,30 +67,51 @@ def _apply(logits: torch.Tensor, additive: torch.Tensor, scaling: torch.Tensor) 
     return torch.where(logits < 0, logits * scaling, logits / scaling)
 
 
+class Asked:
+    """What the requests of one batch ask for, on the device. Made once and kept for as long as the batch is the same:
+    a copy of unpinned memory would wait, in every round, for the verify that is under way."""
+
+    def __init__(self, reqs: Sequence[Any], vocab: int, device: Any) -> None:
+        self._reqs, self._prompts = tuple(reqs), _prompt_lengths(reqs)
+        asked = [req.sampling_params for req in reqs]
+        factors = [[getattr(s, f"{name}_penalty") for s in asked] for name in ("frequency", "presence", "repetition")]
+        self.frequency, self.presence, self.repetition = _upload(factors, torch.float32, device)[..., None]  # [N, 1]
+        lengths = [[s.min_new_tokens for s in asked], self._prompts]
+        self.minimum, self.prompts = _upload(lengths, torch.int64, device)  # [N]
+        self.stops: torch.Tensor | None = None  # [N, V], see Penalties
+        if any(s.min_new_tokens for s in asked):
+            at = [(i, stop) for i, req in enumerate(reqs) for stop in _early_stops(req, vocab)]
+            rows, ids = _upload([list(side) for side in zip(*at, strict=True)] or [[], []], torch.int64, device)
+            self.stops = torch.zeros(len(reqs), vocab, device=device)
+            self.stops[rows, ids] = float("-inf")
+
+    def fits(self, reqs: Sequence[Any]) -> bool:
+        """Whether these are the same requests, in the same order, with the prompts they had."""
+        same = len(reqs) == len(self._reqs) and all(map(operator.is_, reqs, self._reqs))
+        return same and self._prompts == _prompt_lengths(reqs)
+
+
 class PenaltyTracker:
     """Counts of emitted tokens, one row a request slot, kept only while somebody penalises."""
 
     def __init__(self, slots: int, vocab: int, device: Any) -> None:
         self.shape, self.device = (slots, vocab), device
         self.counts: torch.Tensor | None = None  # [slots, V] fp32
+        self._asked: Asked | None = None
 
     def of(self, batch: Any, pending: int = 1) -> Penalties | None:
         """Penalties of a batch, or None when no request asks for any. `pending`: emitted tokens that `seq_lens` does
         not count yet; a decode round's anchor is one, a prefill has none."""
-        asked = [req.sampling_params for req in batch.reqs]
-        if not any(map(_penalises, asked)):
+        if not any(_penalises(req.sampling_params) for req in batch.reqs):
             return None
         if self.counts is None:
             self.counts = torch.zeros(self.shape, dtype=torch.float32, device=self.device)
-        column = lambda values: torch.tensor(values, dtype=torch.float32).to(self.device)[:, None]  # noqa: E731
-        return Penalties(
-            frequency=column([s.frequency_penalty for s in asked]),
-            presence=column([s.presence_penalty for s in asked]),
-            repetition=column([s.repetition_penalty for s in asked]),
-            counts=self.counts[batch.req_pool_indices.long()],
-            missing=torch.tensor([s.min_new_tokens for s in asked]).to(self.device) - self._emitted(batch, pending),
-            stops=_stop_rows(batch.reqs, self.shape[1]).to(self.device),
-        )
+        if self._asked is None or not self._asked.fits(batch.reqs):
+            self._asked = Asked(batch.reqs, self.shape[1], self.device)
+        asked = self._asked
+        counts, emitted = self.counts[batch.req_pool_indices.long()], batch.seq_lens + pending - asked.prompts
+        missing = asked.minimum - emitted
+        return Penalties(asked.frequency, asked.presence, asked.repetition, counts, missing, asked.stops)
 
     def restart(self, batch: Any) -> None:
         """Recount the requests of a prefill from what they have emitted: new ones have nothing, retracted ones do.
@@ -106,22 +130,23 @@ class PenaltyTracker:
         slots = batch.req_pool_indices.long()[:, None].expand_as(tokens)
         self.counts.index_put_((slots, tokens.long()), real.to(self.counts.dtype), accumulate=True)
 
-    def _emitted(self, batch: Any, pending: int) -> torch.Tensor:
-        """Output tokens so far. [N]"""
-        prompts = torch.tensor([len(req.origin_input_ids) for req in batch.reqs]).to(self.device)
-        return batch.seq_lens + pending - prompts
-
 
 def _penalises(s: Any) -> bool:
     return bool(s.frequency_penalty or s.presence_penalty or s.repetition_penalty != 1.0 or s.min_new_tokens)
 
 
-def _stop_rows(reqs: Sequence[Any], vocab: int) -> torch.Tensor:
-    rows = torch.zeros(len(reqs), vocab)
-    for row, req in zip(rows, reqs, strict=True):
-        if req.sampling_params.min_new_tokens:
-            row[sorted(_stop_ids(req, vocab))] = float("-inf")
-    return rows
+def _prompt_lengths(reqs: Sequence[Any]) -> list[int]:
+    return [len(req.origin_input_ids) for req in reqs]
+
+
+def _upload(values: Any, dtype: torch.dtype, device: Any) -> torch.Tensor:
+    """Without waiting for the device; PyTorch keeps pinned memory until the copy has been made."""
+    pinned = torch.device(device).type == "cuda"
+    return torch.tensor(values, dtype=dtype, pin_memory=pinned).to(device, non_blocking=True)
+
+
+def _early_stops(req: Any, vocab: int) -> list[int]:
+    return sorted(_stop_ids(req, vocab)) if req.sampling_params.min_new_tokens else []
 
 
 def _stop_ids(req: Any, vocab: int) -> set[int]:

@@ -18,11 +18,13 @@ def prefill_round(worker: Any, batch: Any, run: Callable[..., Any], on_publish: 
     tracker.restart(batch)
     penalties = tracker.of(batch, pending=0)
     kept = batch.sampling_info
-    early = penalties.missing[:, None] > 0
+    additive = -penalties.additive(penalties.counts)
+    if penalties.stops is not None:
+        additive += torch.where(penalties.missing[:, None] > 0, penalties.stops, 0.0)
     batch.sampling_info = dataclasses.replace(
         kept,
         penalizer_orchestrator=None,
-        acc_additive_penalties=torch.where(early, penalties.stops, 0.0) - penalties.additive(penalties.counts),
+        acc_additive_penalties=additive,
         acc_scaling_penalties=penalties.scaling(penalties.counts),
     )
     try:
