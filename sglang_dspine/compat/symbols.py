@@ -201,7 +201,7 @@ SYMBOLS: tuple[Symbol, ...] = (
         "compute_spec_logprobs",
         ("batch", "logits_output", "predict", "chain_stride"),
     ),
-    Symbol(f"{_SPEC}.spec_sampling_mask", "SpeculativeSamplingMaskCapture.from_logits"),
+    Symbol(f"{_SPEC}.spec_sampling_mask", "SpeculativeSamplingMaskCapture.build_output"),
     Symbol(f"{_SPEC}.spec_tp_sync", "SpecTpSync.sync", ("site", "values"), why="rank 0 decides"),
     Symbol(f"{_SPEC}.spec_tp_sync", "SpecTpSync.enabled", ("site",), why="rank 0 decides"),
     Symbol(f"{_SPEC}.spec_tp_sync", "SpecTpSyncSite"),

@@ -101,6 +101,11 @@ class DSpineDraftModel(DFlashDraftModel):
         if not self.loaded and folder.is_dir():
             weights = iter_checkpoint(folder)
         self.loaded = True
+        # SGLang's weight updater looks for it in every module, and refuses with it
+        self._derived_weight_cache_error = (
+            "DSPINE's draft takes no online weight update: its graphs hold tables made from its weights when it was "
+            "loaded; update the target alone (selector target), and restart for another drafter"
+        )
         super().load_weights(load_bridge(self.bridge, weights, self.dspine))
         if self.table is not None:
             self.table.prepare()

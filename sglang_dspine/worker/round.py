@@ -11,6 +11,7 @@ from ..draft.block import Block, prepare_block
 from ..draft.forward import draft_forward
 from ..verify.adjust import adjust_logits
 from ..verify.decide import Decision, decide
+from ..verify.filter import target_distribution
 from ..verify.forward import verify_forward
 from ..verify.repair import repair_adjusted, repair_rows
 
@@ -115,21 +116,32 @@ def _grammar_tree(batch: Any, tokens: torch.Tensor) -> Any:
 def _returned_logprobs(batch: Any, output: Any, decision: Decision, draft_input: Any, width: int) -> None:
     """Logprobs and sampling masks of the rows that produced the emitted tokens (report 23)."""
     from sglang.srt.layers.logprob_processor import compute_spec_logprobs
-    from sglang.srt.speculative.spec_sampling_mask import SpeculativeSamplingMaskCapture
 
-    capture = SpeculativeSamplingMaskCapture.from_logits(
-        batch.sampling_info,
-        next_token_logits=output.next_token_logits,
-        draft_input=draft_input,
-        draft_token_num=width,
-        bs=decision.accepted.shape[0],
-    )
-    if capture is not None:
-        output.sampling_mask_output = capture.build_output(
-            out_tokens=decision.out_tokens, commit_lens=decision.commit_lens
-        )
+    info = batch.sampling_info
+    if info is not None and info.sampling_mask_batch_indices is not None:
+        law = None  # greedy
+        if not info.is_all_greedy:
+            law = target_distribution(output.next_token_logits, info, width, draft_input.max_top_k)
+        output.sampling_mask_output = sampling_masks(info, law, decision)
     if batch.return_logprob:
         compute_spec_logprobs(batch, output, decision.out_tokens.reshape(-1), chain_stride=width)
+
+
+def sampling_masks(info: Any, law: torch.Tensor | None, decision: Decision) -> Any:
+    """The tokens that could have been drawn in each row, by the law that they were drawn from: `from_logits` would
+    renormalise between top-k and top-p, and could leave out a token that was emitted (report 21).
+
+    law: [N, w, V], None where every request is greedy.
+    """
+    from sglang.srt.speculative.spec_sampling_mask import SpeculativeSamplingMaskCapture
+
+    capture = SpeculativeSamplingMaskCapture(
+        target_probs=law,
+        batch_indices=info.sampling_mask_batch_indices,
+        max_top_k=max(info.sampling_mask_top_ks),
+        support_capture_indices=info.sampling_support_logprobs_capture_indices,
+    )
+    return capture.build_output(out_tokens=decision.out_tokens, commit_lens=decision.commit_lens)
 
 
 def _commit_context(worker: Any, block: Block, taps: torch.Tensor, commit_lens: torch.Tensor) -> None:

@@ -47,6 +47,15 @@ def test_it_ran_at_start_and_an_fp8_draft_passes(worker):
     assert found.cosine > 0.99 and 0.02 < found.linear_error < 0.06 and found.top1 > 0.85
 
 
+def test_online_updates_of_the_draft_are_refused_and_those_of_the_target_are_not(worker):
+    """Graphs hold tables made from the draft's weights; the target's own are what the text comes from."""
+    from sglang.srt.model_executor.model_runner_components import weight_updater
+
+    reason = weight_updater._unsupported_derived_weight_cache_error
+    assert "restart for another drafter" in reason(worker.draft_model)
+    assert reason(worker.target_worker.model_runner.model) is None
+
+
 def test_it_repeats_itself_and_leaves_the_request_table_alone(worker):
     table = worker.model_runner.req_to_token_pool.req_to_token
     before = table.clone()

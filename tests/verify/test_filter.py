@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sglang_dspine.verify.filter import filter_joint, target_distribution
+from sglang_dspine.verify.filter import ROWS_SORTED, filter_joint, target_distribution
 
 few = settings(max_examples=40, deadline=None, derandomize=True)
 FAULT_21 = torch.tensor([[0.35, 0.25, 0.20, 0.05, 0.03, 0.03, 0.03, 0.03, 0.03]])
@@ -33,6 +33,27 @@ def judge(probs: torch.Tensor, top_k: int, top_p: float, min_p: float) -> torch.
     )
     law = torch.zeros_like(probs).scatter(1, ids.long(), weights)
     return law / law.sum(-1, keepdim=True)
+
+
+def sampling(rows: int) -> SimpleNamespace:
+    random = torch.Generator().manual_seed(1)
+    return SimpleNamespace(
+        temperatures=torch.full((rows, 1), 0.8), top_ks=torch.randint(3, 9, (rows,), generator=random),
+        top_ps=torch.rand(rows, generator=random), min_ps=torch.zeros(rows), need_top_k_sampling=True,
+        need_top_p_sampling=True, need_min_p_sampling=False,
+    )  # fmt: skip
+
+
+def test_a_large_batch_is_filtered_in_pieces_with_each_rows_own_limits():
+    """The whole vocabulary of every row, sorted at once, would take gigabytes."""
+    rows, width = 50, 3
+    logits, given = torch.randn(rows * width, 30, generator=torch.Generator().manual_seed(0)), sampling(rows)
+    assert rows * width > 2 * ROWS_SORTED
+    found = target_distribution(logits, given, width, None)
+    for row in range(rows):
+        one = SimpleNamespace(**{k: v[row : row + 1] if hasattr(v, "shape") else v for k, v in vars(given).items()})
+        alone = target_distribution(logits[row * width : (row + 1) * width], one, width, None)
+        assert torch.equal(found[row], alone[0])
 
 
 def brute_force(row: list[float], top_k: int, top_p: float, min_p: float) -> list[float]:
