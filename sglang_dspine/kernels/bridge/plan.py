@@ -1,4 +1,4 @@
-"""Tiles, grids and workspace of the bridge's launches."""
+"""Grids and workspace of the bridge's launches."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import functools
 import torch
 
 from ..dependent import overlap
-from ..launch import PROGRAMS, Launch, Product, ceil_div, power_below, tile
-from .kernel import MOST_PARTS, bridge_message, bridge_read, bridge_sum, bridge_write
+from ..launch import Launch, Product, ceil_div, tile
+from .kernel import bridge_message, bridge_read, bridge_sum, bridge_write
 from .naive import SMALLEST, Injected, LayerBridge
+from .tiles import Tiles, tiles_for
 
 FEW_ROWS = 64  # from here on the read-out is left to the vendor's product, after a launch that sums and measures rows
 
@@ -27,23 +28,19 @@ def plan_injection(
     weights: LayerBridge,
     few: bool | None = None,
     dependent: bool | None = None,
+    tiles: Tiles | None = None,
 ) -> tuple[list[Launch | Product], Injected]:
     """The launches of `inject_naive`'s computation, in order, and the tensors they will fill.
 
-    few: by default, up to FEW_ROWS. dependent: overlap the launches (`kernels/dependent.py`).
+    few: by default, up to FEW_ROWS. dependent: overlap the launches (`kernels/dependent.py`). tiles: by the rows.
     """
     blocks, width, hidden = residual.shape
     rows, rank, m = blocks * width, weights.readout.shape[0], weights.bias.shape[0]
     few = rows <= FEW_ROWS if few is None else few
     residual, anchor = residual.contiguous(), anchor.contiguous()
     delta = delta.contiguous() if delta is not None else None
-    half = 2 if residual.dtype == torch.float32 else 1  # twice the bytes: half the depth of a tile
-    bt = tile(rows, 16, 64)
-    deep = (128 if bt < 64 else 64) // half
-    told, out = (16 if rows <= 256 else 32), (32 if rows <= 128 else 128)  # columns a program of the last two
-    bn = tile(rank, 16, 32)
-    tiles = ceil_div(rows, bt) * ceil_div(rank, bn)
-    split = power_below(min(int(MOST_PARTS), PROGRAMS // tiles, ceil_div(hidden, deep))) if few else 1
+    t = tiles or tiles_for(rows, hidden, rank, few, residual.dtype == torch.float32)
+    split = t.parts
 
     def empty(*shape: int, of: torch.dtype = residual.dtype) -> torch.Tensor:
         return torch.empty(*shape, dtype=of, device=residual.device)
@@ -65,11 +62,11 @@ def plan_injection(
         first = [
             Launch(
                 bridge_read,
-                (ceil_div(rows, bt), ceil_div(rank, bn), split),
+                (ceil_div(rows, t.rows), ceil_div(rank, t.read), split),
                 {**stream, **workspace, "readout": weights.readout, "read": features, "rows": rows, "split": split},
-                {**add, "RANK": rank, "BT": bt, "BN": bn, "BK": deep, **overlap(dependent)},
-                warps=4,
-                stages=4,
+                {**add, "RANK": rank, "BT": t.rows, "BN": t.read, "BK": t.depth, **overlap(dependent)},
+                warps=t.read_warps,
+                stages=t.read_stages,
             )
         ]
     else:
@@ -80,26 +77,26 @@ def plan_injection(
     then = [
         Launch(
             bridge_message,
-            (ceil_div(rows, bt), ceil_div(m, told)),
+            (ceil_div(rows, t.rows), ceil_div(m, t.message)),
             {
                 "read": features, "features_to_message": weights.features_to_message, "bias": weights.bias,
                 "token_gate": weights.token_gate, "token_message": weights.token_message, "anchor": anchor,
                 "receive": receive, "message": message, "rows": rows, "width": width, "smallest": SMALLEST,
             },
-            {"RANK": rank, "M": m, "BT": bt, "BM": told, "BK": deep, **overlap(dependent)},
-            warps=8 if told == 32 else 4,
-            stages=5 if bt == 16 else 4,
+            {"RANK": rank, "M": m, "BT": t.rows, "BM": t.message, "BK": t.depth, **overlap(dependent)},
+            warps=t.message_warps,
+            stages=t.message_stages,
         ),
         Launch(
             bridge_write,
-            (ceil_div(rows, bt), ceil_div(hidden, out)),
+            (ceil_div(rows, t.rows), ceil_div(hidden, t.write)),
             {
                 "before": before, "message": message, "write": weights.write, "squares": squares, "after": after,
                 "rows": rows, "width": width, "split": split,
             },
-            {"H": hidden, "M": m, "BT": bt, "BN": out, "BK": deep, **overlap(dependent)},
-            warps=4,
-            stages=5 if bt < 64 else 4,
+            {"H": hidden, "M": m, "BT": t.rows, "BN": t.write, "BK": t.depth, **overlap(dependent)},
+            warps=t.write_warps,
+            stages=t.write_stages,
         ),
     ]  # fmt: skip
     return [*first, *then], Injected(before, after, receive[:, 1:])
