@@ -53,6 +53,12 @@ def _refuse_unsupported(args: Any) -> None:
         raise FlagError("DSPINE does not support --enable-dp-attention; use data-parallel replicas instead")
     if getattr(args, "enable_lora", False) or getattr(args, "lora_paths", None):
         raise FlagError("DSPINE does not support LoRA: the draft was trained for the base target; drop --lora-paths")
+    if getattr(args, "enable_streaming_session", False):
+        raise FlagError(
+            "--enable-streaming-session: SGLang 0.5.23's sessions count the last token of a turn as cached, which no "
+            "verify step has written (with its own DFLASH too): the next turn's text would be wrong. Leave it out and "
+            "send the whole conversation, of which the prefix cache keeps the start"
+        )
     if getattr(args, "speculative_adaptive", False):
         raise FlagError("--speculative-adaptive is EAGLE's; DSPINE has its own width table")
     if getattr(args, "speculative_draft_sink_size", None):

@@ -28,14 +28,13 @@ def history_room(args: Any, max_width: int) -> int | None:
     """Rows that must stay free behind a ReplaySSM history, or None: a history never outlasts its round.
 
     Rings may keep rows that the pool's state lacks only where nothing but a verify step takes that state up. A mixed
-    step and the next turn of a streaming session extend a request that has been decoding by its state alone.
+    step extends a request that has been decoding by its state alone.
 
     Args:
         args: SGLang's server arguments. max_width: widest verify of this server: a ring filled under a narrow width
             could overflow under a wide one.
     """
-    extended = getattr(args, "enable_mixed_chunk", False) or getattr(args, "enable_streaming_session", False)
-    return None if extended else max_width
+    return None if args.enable_mixed_chunk else max_width
 
 
 def commit_recurrent(

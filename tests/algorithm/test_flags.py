@@ -71,6 +71,7 @@ def test_a_width_inside_the_block_is_kept(draft, width):
         ({"pp_size": 2}, "--pp-size 1, found 2"),
         ({"enable_dp_attention": True}, "--enable-dp-attention"),
         ({"lora_paths": ["x"]}, "LoRA"),
+        ({"enable_streaming_session": True}, "send the whole conversation"),
         ({"speculative_adaptive": True}, "--speculative-adaptive"),
         ({"mamba_radix_cache_strategy": "extra_buffer_lazy", "disable_overlap_schedule": True}, "or pass extra_buffer"),
         ({"speculative_draft_sink_size": 4}, "--speculative-draft-sink-size"),

@@ -73,15 +73,10 @@ def test_a_history_leaves_room_for_the_widest_verify_of_the_server(committed):
 
 @pytest.mark.parametrize(("tracked", "room"), [(None, 16), (torch.tensor([3]), None), (None, None)])
 def test_no_history_outlasts_its_round_where_something_else_takes_the_state_up(committed, tracked, room):
-    """Without extra buffers the prefix cache does, in mixed steps and streaming sessions the next extend."""
+    """Without extra buffers the prefix cache does, in mixed steps the next extend."""
     assert 2 * committed(batch_of(tracked), [5], [2], width=4, room=room)["draft_token_num"] > 1 << 20
 
 
-@pytest.mark.parametrize(
-    ("given", "room"),
-    [({}, 16), ({"enable_mixed_chunk": True}, None), ({"enable_streaming_session": True}, None)],
-    ids=["usual", "mixed", "session"],
-)
-def test_what_extends_a_decoding_request_leaves_no_room_for_histories(given, room):
-    usual = {"enable_mixed_chunk": False, "enable_streaming_session": False}
-    assert history_room(SimpleNamespace(**usual | given), 16) == room
+@pytest.mark.parametrize(("mixed", "room"), [(False, 16), (True, None)])
+def test_mixed_steps_leave_no_room_for_histories(mixed, room):
+    assert history_room(SimpleNamespace(enable_mixed_chunk=mixed), 16) == room
